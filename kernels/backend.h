@@ -1,0 +1,77 @@
+/*
+ * backend: what a device must provide. Private to kernels/: models see only ops.h.
+ *
+ * kernels/backend.c implements every public function of ops.h: it checks shapes, remembers the
+ * first error, and calls through this table. A device file fills the table and returns statuses.
+ */
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "kernels/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Every op returns at once while be->planning is set, having only noted what scratch and
+ * primitives it needs.
+ */
+struct backend_ops {
+    void (*close)(struct backend *be);
+    enum status (*sync)(struct backend *be);
+    double (*peak)(struct backend *be); /* NULL = not known */
+    enum status (*plan_end)(struct backend *be);
+    enum status (*reserve)(struct backend *be, struct arena *arena, const char *what);
+    void (*release)(struct backend *be, struct arena *arena);
+    enum status (*read)(struct backend *be, const struct act *a, float *host);
+    enum status (*write)(struct backend *be, const float *host, const struct act *a);
+    enum status (*linear_load)(struct backend *be, const struct linear_spec *spec,
+                               struct linear **out);
+    enum status (*norm_load)(struct backend *be, const struct norm_spec *spec, struct norm **out);
+    enum status (*table_load)(struct backend *be, const float *values, size_t count,
+                              struct table **out);
+    enum status (*patch_embed)(struct backend *be, const struct patch_spec *patch,
+                               const uint8_t *pixels, const struct act *tok);
+    enum status (*assemble)(struct backend *be, const struct table *prefix, const struct table *pos,
+                            const struct act *tok, const struct act *h);
+    enum status (*layernorm)(struct backend *be, const struct norm *norm, const struct act *x,
+                             const struct act *residual, const struct act *y);
+    enum status (*linear)(struct backend *be, const struct linear *linear, enum epilogue epilogue,
+                          const struct act *x, const struct act *residual, const struct act *y);
+    enum status (*mean)(struct backend *be, const struct act *x, const struct act *y);
+    enum status (*attention)(struct backend *be, const struct attention *desc, const struct act *q,
+                             const struct act *k, const struct act *v, const struct act *y);
+};
+
+/* Sizes that backend.c checks against; the device's own structs begin with these. */
+struct linear {
+    char name[64];
+    int in, out;
+    bool has_bias;
+};
+struct norm {
+    int width;
+};
+struct table {
+    size_t count;
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    const char *precision;
+    size_t act_size; /* bytes of an activation's element */
+    bool gpu;
+    bool planning;
+    char description[256];
+    enum status error;  /* the first since the last sync, */
+    char sentence[512]; /* and its sentence */
+};
+
+/* The CPU backend (cpu.c). */
+enum status cpu_open(const char *precision, int threads, struct backend **out) MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

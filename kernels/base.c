@@ -1,0 +1,172 @@
+/*
+ * base: see base.h. The only file beside arena.c that calls malloc, and the only one that parses
+ * numbers.
+ */
+#include "kernels/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Thread_local char message[1024];
+
+enum status fail(enum status st, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    return st;
+}
+
+enum status fail_prefix(enum status st, const char *prefix) {
+    char text[sizeof message];
+    memcpy(text, message, sizeof text);
+    return fail(st, "%s: %s", prefix, text);
+}
+
+const char *fail_message(void) {
+    return message;
+}
+
+const char *status_name(enum status st) {
+    static const char *const names[] = {"ok",    "usage",         "input/output", "format",
+                                        "shape", "out of memory", "device"};
+    return (size_t)st < COUNT_OF(names) ? names[st] : "unknown";
+}
+
+bool size_mul(size_t a, size_t b, size_t *out) {
+    if (b != 0 && a > SIZE_MAX / b) return false;
+    *out = a * b;
+    return true;
+}
+
+bool size_add(size_t a, size_t b, size_t *out) {
+    if (a > SIZE_MAX - b) return false;
+    *out = a + b;
+    return true;
+}
+
+void *mem_zalloc(size_t count, size_t size) {
+    void *ptr = calloc(count ? count : 1, size ? size : 1);
+    if (!ptr) (void)fail(ST_NOMEM, "no memory for %zu x %zu bytes", count, size);
+    return ptr;
+}
+
+enum status mem_grow(void **ptr, size_t *capacity, size_t need, size_t size) {
+    size_t bytes, grown = *capacity ? *capacity : 16;
+    void *larger;
+    if (need <= *capacity) return ST_OK;
+    while (grown < need) {
+        if (!size_mul(grown, 2, &grown)) return fail(ST_NOMEM, "no memory for %zu elements", need);
+    }
+    if (!size_mul(grown, size, &bytes) || !(larger = realloc(*ptr, bytes)))
+        return fail(ST_NOMEM, "no memory for %zu x %zu bytes", grown, size);
+    memset((char *)larger + *capacity * size, 0, (grown - *capacity) * size);
+    *ptr = larger;
+    *capacity = grown;
+    return ST_OK;
+}
+
+void mem_free(void *ptr) {
+    free(ptr);
+}
+
+char *str_copy(const char *text) {
+    size_t size = strlen(text) + 1;
+    char *copy = mem_zalloc(size, 1);
+    if (copy) memcpy(copy, text, size);
+    return copy;
+}
+
+char *str_format(const char *fmt, ...) {
+    va_list args;
+    char *text;
+    int length;
+    va_start(args, fmt);
+    length = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    text = length < 0 ? NULL : mem_zalloc((size_t)length + 1, 1);
+    if (!text) return NULL;
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)length + 1, fmt, args);
+    va_end(args);
+    return text;
+}
+
+bool parse_long(const char *text, long lo, long hi, long *out) {
+    char *end;
+    long value;
+    if (!((text[0] >= '0' && text[0] <= '9') ||
+          (text[0] == '-' && text[1] >= '0' && text[1] <= '9')))
+        return false;
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno || *end || value < lo || value > hi) return false;
+    *out = value;
+    return true;
+}
+
+bool parse_double(const char *text, double lo, double hi, double *out) {
+    char *end;
+    double value;
+    if (!text[0] || text[strspn(text, "+-.0123456789eE")]) return false;
+    errno = 0;
+    value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value) || value < lo || value > hi) return false;
+    *out = value;
+    return true;
+}
+
+static enum status read_all(int fd, const char *path, size_t limit, uint8_t **bytes, size_t *size) {
+    size_t used = 0, capacity = 0;
+    struct stat info;
+    void *data = NULL;
+    size_t guess = 65536;
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
+        return fail(ST_IO, "%s: is a directory", path);
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        if ((uintmax_t)info.st_size > limit)
+            return fail(ST_FORMAT, "%s: %jd bytes, at most %zu are taken", path,
+                        (intmax_t)info.st_size, limit);
+        guess = (size_t)info.st_size + 1;
+    }
+    for (;;) {
+        ssize_t got;
+        if (used == capacity) {
+            enum status st = mem_grow(&data, &capacity, used ? used + 1 : guess, 1);
+            if (st != ST_OK) return mem_free(data), st;
+        }
+        got = read(fd, (uint8_t *)data + used, capacity - used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            int error = errno;
+            mem_free(data);
+            return fail(ST_IO, "%s: %s", path, strerror(error));
+        }
+        if (got == 0) break;
+        used += (size_t)got;
+        if (used > limit) {
+            mem_free(data);
+            return fail(ST_FORMAT, "%s: more than %zu bytes", path, limit);
+        }
+    }
+    *bytes = data;
+    *size = used;
+    return ST_OK;
+}
+
+enum status file_read(const char *path, size_t limit, uint8_t **bytes, size_t *size) {
+    enum status st;
+    bool standard_input = strcmp(path, "-") == 0;
+    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
+    st = read_all(fd, standard_input ? "standard input" : path, limit, bytes, size);
+    if (!standard_input) close(fd);
+    return st;
+}

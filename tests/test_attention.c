@@ -1,0 +1,389 @@
+/*
+ * test_attention: the attention of every feature level this machine runs, and of the 16-lane source
+ * ("wide"), against double precision; its bits against every way to cut a head into tasks.
+ */
+#include "kernels/cpu.h"
+#include "tests/op_shapes.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct cpu_kernels cpu_kernels_wide;
+
+enum { GUARD = 3, SCRATCH_GUARD = 16 }; /* floats behind a row, and behind the scratch */
+static const float canary = -12345.5f;
+
+static size_t list_levels(const struct cpu_kernels *levels[4]) {
+    size_t count = 0;
+    levels[count++] = &cpu_kernels_base;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        levels[count++] = &cpu_kernels_avx2;
+        levels[count++] = &cpu_kernels_wide;
+    }
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        levels[count++] = &cpu_kernels_avx512;
+#else
+    levels[count++] = &cpu_kernels_wide;
+#endif
+    return count;
+}
+
+struct shape {
+    int tq, tk, dim;
+    int valid; /* keys after the cut by lengths */
+    enum attention_score score;
+    float scale; /* 0: 1/sqrt(D) */
+    const char *why;
+};
+
+static const struct shape shapes[] = {
+    {1, 1, 1, 1, SCORE_DOT, 0, "the least there is"},
+    {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224"},
+    {577, 577, 64, 577, SCORE_DOT, 0, "ViT-B at 384: three key blocks"},
+    {49, 49, 32, 49, SCORE_DOT, 0, "a Swin window"},
+    {65, 65, 32, 65, SCORE_DOT, 0, "the embedded models"},
+    {257, 257, 80, 257, SCORE_DOT, 0, "ViT-H: a head of 80, two key blocks of 129 and 128"},
+    {31, 31, 88, 31, SCORE_DOT, 0, "a head of 88"},
+    {17, 17, 72, 17, SCORE_DOT, 0, "a head of 72"},
+    {13, 47, 7, 47, SCORE_DOT, 0, "odd primes, a head below every vector"},
+    {29, 11, 37, 11, SCORE_DOT, 0, "odd primes, more queries than keys"},
+    {3, 67, 1, 67, SCORE_DOT, 0, "a head of 1"},
+    {2, 5, 512, 5, SCORE_DOT, 0, "the widest head"},
+    {1, 263, 19, 263, SCORE_DOT, 0, "one query, two blocks, odd"},
+    {40, 1, 24, 1, SCORE_DOT, 0, "one key: y = v"},
+    {20, 300, 16, 131, SCORE_DOT, 0, "lengths: 131 of 300 keys"},
+    {20, 300, 16, 256, SCORE_DOT, 0, "lengths: a whole block of 300 keys"},
+    {20, 60, 16, 0, SCORE_DOT, 0, "lengths: no key, zeros"},
+    {49, 49, 32, 49, SCORE_COSINE, 10.0f, "Swin v2"},
+    {64, 64, 32, 64, SCORE_COSINE, 100.0f, "Swin v2, the clamped temperature"},
+    {23, 31, 13, 29, SCORE_COSINE, 3.0f, "cosine, odd, cut"},
+};
+
+/* One head's operands; rows are `dim + GUARD` floats apart, probs' rows `tk + GUARD`. */
+struct head {
+    struct shape shape;
+    const struct cpu_kernels *kernels;
+    struct attention desc;
+    size_t pitch, probs_pitch, scratch_size;
+    float *q, *k, *v, *y, *other; /* (Tq, D), (Tk, D), (Tk, D), (Tq, D) twice */
+    float *probs;                 /* (Tq, Tk) */
+    float *scratch;
+    double *want, *want_probs, *ones; /* (Tq, D), (Tq, Tk), the greater of both */
+    struct arena arena;
+};
+
+static void lay_out(struct head *h) {
+    size_t tq = (size_t)h->shape.tq, tk = (size_t)h->shape.tk;
+    size_t most = tq * (h->pitch > h->probs_pitch ? h->pitch : h->probs_pitch);
+    h->q = arena_take(&h->arena, tq * h->pitch, sizeof(float));
+    h->k = arena_take(&h->arena, tk * h->pitch, sizeof(float));
+    h->v = arena_take(&h->arena, tk * h->pitch, sizeof(float));
+    h->y = arena_take(&h->arena, tq * h->pitch, sizeof(float));
+    h->other = arena_take(&h->arena, tq * h->pitch, sizeof(float));
+    h->probs = arena_take(&h->arena, tq * h->probs_pitch, sizeof(float));
+    h->scratch = arena_take(&h->arena, h->scratch_size + SCRATCH_GUARD, sizeof(float));
+    h->want = arena_take(&h->arena, tq * h->pitch, sizeof(double));
+    h->want_probs = arena_take(&h->arena, tq * h->probs_pitch, sizeof(double));
+    h->ones = arena_take(&h->arena, most, sizeof(double));
+}
+
+static void head_init(struct head *h, const struct shape *shape,
+                      const struct cpu_kernels *kernels) {
+    size_t tq = (size_t)shape->tq, tk = (size_t)shape->tk;
+    *h = (struct head){.shape = *shape,
+                       .kernels = kernels,
+                       .desc = {.heads = 1, .head_dim = shape->dim, .score = shape->score},
+                       .pitch = (size_t)shape->dim + GUARD,
+                       .probs_pitch = tk + GUARD};
+    if (shape->scale == 0) h->shape.scale = 1.0f / sqrtf((float)shape->dim);
+    h->desc.scale = h->shape.scale;
+    h->scratch_size = kernels->attention_scratch(&h->desc, shape->tq, shape->tk);
+    lay_out(h);
+    assert_int_equal(arena_reserve(&h->arena, "test"), ST_OK);
+    lay_out(h);
+    op_fill(h->q, tq * h->pitch, 1);
+    op_fill(h->k, tk * h->pitch, 2);
+    op_fill(h->v, tk * h->pitch, 3);
+    for (size_t i = 0; i < tq * h->pitch; i++)
+        h->q[i] *= 3; /* scores that differ */
+    for (size_t i = 0; i < tq * h->pitch; i++)
+        h->y[i] = h->other[i] = canary;
+    for (size_t i = 0; i < tq * h->probs_pitch; i++)
+        h->probs[i] = canary;
+    for (size_t i = 0; i < tq * (h->pitch > h->probs_pitch ? h->pitch : h->probs_pitch); i++)
+        h->ones[i] = 1;
+}
+
+/* The head in tasks of `step` rows (0: what the kernel asks for), into y. */
+static void run_head(struct head *h, float *y, float *probs, int step) {
+    const struct shape *s = &h->shape;
+    if (step == 0) step = h->kernels->attention_rows(&h->desc, s->tq, s->tk);
+    assert_true(step >= 1);
+    for (size_t i = 0; i < h->scratch_size; i++)
+        h->scratch[i] = NAN; /* nothing is kept in it */
+    for (int i = 0; i < SCRATCH_GUARD; i++)
+        h->scratch[h->scratch_size + (size_t)i] = canary;
+    for (int row = 0; row < s->tq; row += step) {
+        struct attention_task task = {
+            .desc = &h->desc,
+            .q = h->q,
+            .k = h->k,
+            .v = h->v,
+            .q_pitch = h->pitch,
+            .k_pitch = h->pitch,
+            .v_pitch = h->pitch,
+            .y = y,
+            .y_pitch = h->pitch,
+            .tq = s->tq,
+            .tk = s->valid,
+            .scale = s->scale,
+            .row = row,
+            .rows = s->tq - row < step ? s->tq - row : step,
+            .probs = probs,
+            .probs_pitch = h->probs_pitch,
+            .probs_columns = s->tk,
+            .scratch = h->scratch,
+        };
+        h->kernels->attention(&task);
+    }
+    for (int i = 0; i < SCRATCH_GUARD; i++)
+        assert_float_equal(h->scratch[h->scratch_size + (size_t)i], canary, 0);
+}
+
+static double dot(const float *a, const float *b, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += (double)a[i] * b[i];
+    return sum;
+}
+
+static double score(const struct head *h, const float *q, const float *k) {
+    int n = h->shape.dim;
+    double s = h->shape.scale * dot(q, k, n);
+    if (h->shape.score == SCORE_DOT) return s;
+    return s / (fmax(sqrt(dot(q, q, n)), 1e-12) * fmax(sqrt(dot(k, k, n)), 1e-12));
+}
+
+/* want and want_probs; what lies between the rows is the canary, as in y and probs. */
+static void reference(struct head *h) {
+    const struct shape *s = &h->shape;
+    for (int i = 0; i < s->tq; i++) {
+        double *want = h->want + (size_t)i * h->pitch, greatest = -INFINITY, total = 0;
+        double *p = h->want_probs + (size_t)i * h->probs_pitch;
+        for (size_t c = 0; c < h->pitch; c++)
+            want[c] = (int)c < s->dim ? 0 : (double)canary;
+        for (size_t j = 0; j < h->probs_pitch; j++)
+            p[j] = (int)j < s->tk ? 0 : (double)canary;
+        for (int j = 0; j < s->valid; j++) {
+            p[j] = score(h, h->q + (size_t)i * h->pitch, h->k + (size_t)j * h->pitch);
+            greatest = fmax(greatest, p[j]);
+        }
+        for (int j = 0; j < s->valid; j++)
+            total += p[j] = exp(p[j] - greatest);
+        for (int j = 0; j < s->valid; j++) {
+            p[j] /= total;
+            for (int c = 0; c < s->dim; c++)
+                want[c] += p[j] * (double)h->v[(size_t)j * h->pitch + (size_t)c];
+        }
+    }
+}
+
+/*
+ * Values are in -1..1. Observed: 4.4e-7, and 3.1e-6 with cosine at temperature 100, where a score
+ * of 100 carries an error of 4e-6 in fp32. A scale wrong by 1e-3 measures 1e-4 and more.
+ */
+static double tolerance(const struct shape *s) {
+    return s->score == SCORE_COSINE && s->scale > 50 ? 1e-5 : 2e-6;
+}
+
+static void against_double(void **state) {
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    bool good = true;
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+            struct head h;
+            char name[160];
+            head_init(&h, &shapes[i], levels[l]);
+            reference(&h);
+            size_t n = (size_t)h.shape.tq * h.pitch, m = (size_t)h.shape.tq * h.probs_pitch;
+            snprintf(name, sizeof name, "%s: %s", levels[l]->level, shapes[i].why);
+            run_head(&h, h.y, NULL, 0);
+            good &= op_close(name, h.y, h.want, h.ones, n, tolerance(&shapes[i]));
+            run_head(&h, h.other, h.probs, 0);
+            good &= op_close(name, h.probs, h.want_probs, h.ones, m, tolerance(&shapes[i]));
+            assert_memory_equal(h.y, h.other, n * sizeof(float)); /* asking changes nothing */
+            arena_release(&h.arena);
+        }
+    }
+    assert_true(good);
+}
+
+static void probabilities_sum_to_one(void **state) {
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+            struct head h;
+            head_init(&h, &shapes[i], levels[l]);
+            run_head(&h, h.y, h.probs, 0);
+            for (int r = 0; r < h.shape.tq; r++) {
+                double sum = 0;
+                for (int j = 0; j < h.shape.tk; j++)
+                    sum += h.probs[(size_t)r * h.probs_pitch + (size_t)j];
+                /* observed 4e-7 at 577 keys */
+                assert_float_equal(sum, h.shape.valid > 0 ? 1 : 0, 2e-6);
+            }
+            arena_release(&h.arena);
+        }
+    }
+}
+
+/* A row's bits do not depend on the rows of its task: any step, y and probabilities. */
+static void tasks_do_not_matter(void **state) {
+    static const int steps[] = {1, 3, 8, 17, 100};
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+            struct head h;
+            head_init(&h, &shapes[i], levels[l]);
+            int most = h.kernels->attention_rows(&h.desc, h.shape.tq, h.shape.tk);
+            run_head(&h, h.y, NULL, 0);
+            for (size_t k = 0; k < COUNT_OF(steps); k++) {
+                if (steps[k] > most) continue;
+                run_head(&h, h.other, NULL, steps[k]);
+                assert_memory_equal(h.y, h.other, (size_t)h.shape.tq * h.pitch * sizeof(float));
+            }
+            arena_release(&h.arena);
+        }
+    }
+}
+
+/* Padding behind the valid keys changes no bit, whatever is in it. */
+static void padding_does_not_matter(void **state) {
+    static const struct shape padded = {50, 400, 24, 270, SCORE_DOT, 0, "270 of 400 keys"};
+    struct shape cut = padded;
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    cut.tk = padded.valid;
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        struct head a, b;
+        head_init(&a, &padded, levels[l]);
+        head_init(&b, &cut, levels[l]);
+        for (size_t i = (size_t)padded.valid * a.pitch; i < (size_t)padded.tk * a.pitch; i++)
+            a.k[i] = a.v[i] = NAN;
+        run_head(&a, a.y, a.probs, 0);
+        run_head(&b, b.y, b.probs, 0);
+        assert_memory_equal(a.y, b.y, (size_t)padded.tq * a.pitch * sizeof(float));
+        for (int r = 0; r < padded.tq; r++)
+            assert_memory_equal(a.probs + (size_t)r * a.probs_pitch,
+                                b.probs + (size_t)r * b.probs_pitch,
+                                (size_t)padded.valid * sizeof(float));
+        arena_release(&a.arena);
+        arena_release(&b.arena);
+    }
+}
+
+/* Scores of +-1e4 and more: the softmax is one-hot, nothing overflows. */
+static void huge_scores(void **state) {
+    static const struct shape shape = {
+        19, 300, 8, 300, SCORE_DOT, 1, "huge scores, two key blocks"};
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        struct head h;
+        head_init(&h, &shape, levels[l]);
+        for (size_t i = 0; i < (size_t)shape.tq * h.pitch; i++)
+            h.q[i] *= 100;
+        for (size_t i = 0; i < (size_t)shape.tk * h.pitch; i++)
+            h.k[i] *= 100;
+        reference(&h);
+        run_head(&h, h.y, h.probs, 0);
+        /* A score of 4e4 has an error of 4e-3 in fp32; the two greatest may be as near as 1. */
+        assert_true(
+            op_close(h.kernels->level, h.y, h.want, h.ones, (size_t)shape.tq * h.pitch, 5e-3));
+        arena_release(&h.arena);
+    }
+}
+
+static int count_nan(const float *row, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += isnan(row[i]) != 0;
+    return count;
+}
+
+/*
+ * NaN: in a query, its own row alone; in a valid key, every row. A score of -inf is a probability
+ * of 0; a row of nothing but -inf, or with a +inf, is NaN, as in PyTorch.
+ */
+static void not_a_number(void **state) {
+    static const struct shape shape = {21, 270, 9, 270, SCORE_DOT, 1, "NaN and infinity"};
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        struct head h;
+        head_init(&h, &shape, levels[l]);
+        for (size_t i = 0; i < (size_t)shape.tk * h.pitch; i++)
+            h.k[i] = fabsf(h.k[i]) + 0.1f;
+        for (int c = 0; c < shape.dim; c++) {
+            h.q[2 * h.pitch + (size_t)c] = c == 3 ? NAN : 1.0f;
+            h.q[4 * h.pitch + (size_t)c] = -INFINITY;
+            h.q[6 * h.pitch + (size_t)c] = INFINITY;
+            h.q[8 * h.pitch + (size_t)c] = c == 0 ? -1e30f : 0.0f;
+        }
+        for (int j = 1; j < shape.tk; j++)
+            h.k[(size_t)j * h.pitch] = 1e30f; /* all but key 0 */
+        run_head(&h, h.y, h.probs, 0);
+        for (int r = 0; r < shape.tq; r++) {
+            bool bad = r == 2 || r == 4 || r == 6;
+            if (r != 8 && !bad) continue; /* of the rest the k of 1e30 makes what it makes */
+            assert_int_equal(count_nan(h.y + (size_t)r * h.pitch, shape.dim), bad ? shape.dim : 0);
+        }
+        assert_memory_equal(h.y + 8 * h.pitch, h.v, (size_t)shape.dim * sizeof(float));
+        assert_float_equal(h.probs[8 * h.probs_pitch], 1, 0);
+        assert_float_equal(h.probs[8 * h.probs_pitch + 269], 0, 0);
+        for (int c = 0; c < shape.dim; c++)
+            h.k[200 * h.pitch + (size_t)c] = NAN;
+        run_head(&h, h.y, NULL, 0);
+        for (int r = 0; r < shape.tq; r++)
+            assert_int_equal(count_nan(h.y + (size_t)r * h.pitch, shape.dim), shape.dim);
+        arena_release(&h.arena);
+    }
+}
+
+/* Memory grows with neither tq nor tk: at 8 heads of 64 and 8000 tokens, two workers in 1 MiB. */
+static void scratch_is_bounded(void **state) {
+    static const struct attention desc = {.heads = 8, .head_dim = 64};
+    const struct cpu_kernels *levels[4];
+    size_t count = list_levels(levels);
+    (void)state;
+    for (size_t l = 0; l < count; l++) {
+        size_t size = levels[l]->attention_scratch(&desc, 8000, 8000);
+        assert_true(2 * size * sizeof(float) <= 1u << 20);
+        assert_int_equal(size, levels[l]->attention_scratch(&desc, 100000, 100000));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_double),      cmocka_unit_test(probabilities_sum_to_one),
+        cmocka_unit_test(tasks_do_not_matter), cmocka_unit_test(padding_does_not_matter),
+        cmocka_unit_test(huge_scores),         cmocka_unit_test(not_a_number),
+        cmocka_unit_test(scratch_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
