@@ -1,0 +1,139 @@
+"""The rows of weights/architectures.c, computed from the installed timm (written with 1.0.31).
+
+    python tests/ref/convert_architectures.py            # prints both tables' rows
+    python tests/ref/convert_architectures.py --check    # compares, exit 1 when a row differs
+
+A row is an architecture that vitrine runs: pre-norm blocks with LayerNorm, one attention and one
+MLP (or packed SwiGLU), canonical tensor names only. The second table holds the preprocessing of
+every pretrained tag, tags of equal preprocessing together, timm's default tag first.
+"""
+import os
+import re
+import sys
+
+import timm
+import timm.models
+import torch
+
+CANONICAL = re.compile(
+    r"^((cls|dist|reg)_token|pos_embed|patch_embed\.proj\.(weight|bias)"
+    r"|blocks\.\d+\.(attn\.(qkv|proj|[qk]_norm)|norm[12]|mlp\.fc[12])\.(weight|bias)"
+    r"|blocks\.\d+\.ls[12]\.gamma|attn_pool\.latent"
+    r"|attn_pool\.(q|kv|proj|norm|mlp\.fc1|mlp\.fc2)\.(weight|bias)"
+    r"|(norm_pre|norm|fc_norm|head|head_dist)\.(weight|bias))$")
+STATS = {(0.5, 0.5, 0.5): "HALF", (0.485, 0.456, 0.406): "INET", (0.0, 0.0, 0.0): "UNIT",
+         (0.48145466, 0.4578275, 0.40821073): "CLIP"}
+ACTIVATION = {"GELU": "ERF", "GELUTanh": "TANH", "QuickGELU": "QUICK", "SiLU": "ERF"}
+
+
+def runs(model):
+    """Whether vitrine's vit can run it."""
+    block = model.blocks[0]
+    norms = {type(m).__name__ for m in model.modules() if "Norm" in type(m).__name__}
+    return (all(CANONICAL.match(k) for k in model.state_dict()) and type(block).__name__ == "Block"
+            and ("norm.weight" in model.state_dict()) != ("fc_norm.weight" in model.state_dict())
+            and norms == {"LayerNorm"} and model.global_pool in ("token", "avg", "map")
+            and model.patch_embed.img_size[0] % model.patch_embed.patch_size[0] == 0)
+
+
+def preprocess(cfg):
+    stats = STATS[tuple(cfg["mean"])]
+    mode = {"center": "CENTER", "squash": "SQUASH", "border": "BORDER"}[cfg["crop_mode"]]
+    kernel = {"bicubic": "BICUBIC", "bilinear": "BILINEAR"}[cfg["interpolation"]]
+    return f"{cfg['crop_pct']:g}, {mode}, {kernel}, {stats}"
+
+
+def row(name, model):
+    state = model.state_dict()
+    block = model.blocks[0]
+    dim = model.embed_dim
+    image, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
+    hidden = block.mlp.fc2.weight.shape[1]
+    registers = state["reg_token"].shape[1] if "reg_token" in state else 0
+    rows = state["pos_embed"].shape[1] - model.patch_embed.num_patches
+    flags = [word for word, on in (
+        ("CLS", "cls_token" in state), ("DIST", "dist_token" in state), ("POS", rows > 0),
+        ("PRE", "norm_pre.weight" in state), ("NQB", "blocks.0.attn.qkv.bias" not in state),
+        ("LS", "blocks.0.ls1.gamma" in state), ("FCN", "fc_norm.weight" in state),
+        ("QKN", "blocks.0.attn.q_norm.weight" in state),
+        ("GLU", block.mlp.fc1.weight.shape[0] == 2 * hidden)) if on]
+    assert ("PRE" in flags) == ("patch_embed.proj.bias" not in state)
+    assert rows in (0, model.num_prefix_tokens)
+    eps, = {m.eps for m in model.modules() if type(m).__name__ == "LayerNorm"}
+    eps = {1e-6: "1e-6", 1e-5: "1e-5"}[eps]
+    act = ACTIVATION[type(block.mlp.act).__name__]
+    if model.global_pool == "map":
+        assert ACTIVATION[type(model.attn_pool.mlp.act).__name__] == act
+        assert model.attn_pool.num_heads == block.attn.num_heads
+    first = (f'    {{"{name}", {image}, {patch}, {dim}, {len(model.blocks)}, '
+             f"{block.attn.num_heads}, {hidden}, {registers},")
+    second = f"{' | '.join(flags) or '0'}, {act}, {model.global_pool.upper()}, {eps}}},"
+    return [f"{first} {second}"] if len(first) + len(second) < 100 else [first, "     " + second]
+
+
+def tag_rows(name):
+    """timm's default tag comes first."""
+    default = timm.models.get_pretrained_cfg(name).tag
+    names = [n for n in timm.models.list_pretrained(name) if n.split(".")[0] == name] or [name]
+    names.sort(key=lambda n: (n.partition(".")[2] != default, n))
+    rows = {}
+    for full in names:
+        cfg = timm.models.get_pretrained_cfg(full).to_dict()
+        rows.setdefault(preprocess(cfg), []).append(full.partition(".")[2])
+    lines = []
+    for rule, tags in rows.items():
+        words, line = tags, f'    {{"{name}",'
+        if len(line) + len(" ".join(tags)) + len(rule) < 90:
+            lines.append(f'{line} "{" ".join(tags)}", {rule}}},')
+            continue
+        lines.append(line)
+        while words:
+            taken = 1
+            while taken < len(words) and len(" ".join(words[:taken + 1])) < 88:
+                taken += 1
+            text, words = " ".join(words[:taken]), words[taken:]
+            lines.append(f'     "{text}{" " if words else ""}"' + ("" if words else ","))
+        lines.append(f"     {rule}}},")
+    return lines
+
+
+def table():
+    lines, tags = [], []
+    for name in sorted(timm.list_models()):
+        module = timm.models.model_entrypoint(name).__module__
+        if module not in ("timm.models.vision_transformer", "timm.models.deit"):
+            continue
+        if re.match(r"test_|.*(radio|tips|_rpn_)", name):
+            continue
+        with torch.device("meta"):
+            model = timm.create_model(name)
+        if not runs(model):
+            continue
+        lines += row(name, model)
+        tags += tag_rows(name)
+    return lines, tags
+
+
+def stored(text, array):
+    body = text[text.index(array + "[] = {\n"):]
+    return body[body.index("\n") + 1:body.index("\n};")].splitlines()
+
+
+def main():
+    lines, tags = table()
+    if "--check" not in sys.argv[1:]:
+        print("\n".join(lines + [""] + tags))
+        return 0
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "weights", "architectures.c")
+    with open(path) as file:
+        text = file.read()
+    bad = 0
+    for array, want in (("architectures", lines), ("tags", tags)):
+        differing = [line for line in want + stored(text, array)
+                     if (line in want) != (line in stored(text, array))]
+        print(f"{array}: {len(want)} lines, {len(differing)} differ", *differing, sep="\n")
+        bad += len(differing)
+    return 1 if bad else 0
+
+
+sys.exit(main())

@@ -1,0 +1,114 @@
+/*
+ * config: what a vitrine model file says about a model beside its tensors: `/config`,
+ * `/preprocess`, `/labels` and the root attributes. One struct a group, one read and one write
+ * each, in config.c, so the two cannot drift. weights/README.md describes every attribute.
+ * Nothing is guessed: a missing attribute is ST_FORMAT, an impossible value too.
+ */
+#ifndef WEIGHTS_CONFIG_H
+#define WEIGHTS_CONFIG_H
+
+#include "weights/h5.h"
+
+/*
+ * Root attributes. Strings are owned; notes are further root attributes (recipe, test accuracy,
+ * ...) to be shown.
+ */
+struct model_info {
+    char *name, *family, *architecture, *source, *source_sha256, *license;
+    char **note_names, **note_values;
+    size_t notes;
+};
+enum status model_info_read(struct h5 *file,
+                            struct model_info *out) MUST_CHECK; /* checks format and version */
+enum status model_info_write(struct h5 *file, const struct model_info *info) MUST_CHECK;
+void model_info_release(struct model_info *info);
+
+enum vit_pool { POOL_TOKEN, POOL_AVG, POOL_NONE, POOL_MAP };
+enum vit_activation { ACT_GELU, ACT_GELU_TANH, ACT_QUICK_GELU };
+enum vit_qk_norm { QK_NONE, QK_LAYER, QK_RMS };
+
+/* How an origin resamples learned positions to another grid (checkpoints.md 5.1). */
+enum resample {
+    RESAMPLE_BICUBIC_ANTIALIAS,     /* timm: a = -0.5, antialias, renormalised */
+    RESAMPLE_BICUBIC,               /* transformers, MAE, DeiT: a = -0.75, half-pixel, edge clamp */
+    RESAMPLE_BICUBIC_OFFSET,        /* DINOv2's own code: step 1/((n+0.1)/n_old) */
+    RESAMPLE_BICUBIC_ALIGN_CORNERS, /* torchvision */
+    RESAMPLE_BILINEAR,              /* timm's npz loader: half-pixel */
+    RESAMPLE_LINEAR_ALIGN_CORNERS   /* JAX, vit-keras: scipy zoom, order 1 */
+};
+
+/* `/config` of family "vit". Canonical tensor names are timm's. */
+struct vit_config {
+    int image_h, image_w; /* pixels the positions were made for */
+    int patch_h, patch_w;
+    int dim, depth, heads, hidden; /* C, L, H, F (hidden of SwiGLU: of one half) */
+    int classes;                   /* K; 0 = no head */
+    bool class_token, dist_token;
+    int registers;              /* R register tokens; order: class, dist, registers, patches */
+    bool positions;             /* pos_embed exists */
+    int pos_grid_h, pos_grid_w; /* the grid stored */
+    int pos_prefix; /* rows of pos_embed in front of the grid: 0, or the number of prefix tokens */
+    enum resample pos_resample;
+    bool patch_bias, pre_norm, qkv_bias, layer_scale;
+    enum vit_qk_norm qk_norm;
+    bool swiglu; /* fc1 gives 2F columns [a, b]: silu(a)*b */
+    enum vit_activation activation;
+    enum vit_pool pool;
+    bool norm, fc_norm; /* "norm" on all tokens before the pool; "fc_norm" after it */
+    double norm_eps;
+};
+enum status vit_config_read(struct h5 *file, struct vit_config *out) MUST_CHECK;
+enum status vit_config_write(struct h5 *file, const struct vit_config *config) MUST_CHECK;
+/*
+ * Impossible combinations (heads do not divide dim, pool token without a token, ...): ST_FORMAT
+ * naming `file`.
+ */
+enum status vit_config_check(const struct vit_config *config, const char *file) MUST_CHECK;
+/* class + dist + registers. */
+int vit_config_prefix(const struct vit_config *config);
+
+const char *vit_pool_name(enum vit_pool pool);
+const char *vit_activation_name(enum vit_activation activation);
+const char *vit_qk_norm_name(enum vit_qk_norm qk_norm);
+const char *resample_name(enum resample resample);
+bool vit_activation_find(const char *name, enum vit_activation *out);
+
+/*
+ * `/preprocess`. The words are datasets/'s (crop_mode_name, ...); tools/model.c turns them into
+ * its enums.
+ */
+struct preprocess_spec {
+    int height, width;
+    double crop_pct;
+    char crop_mode[16], interpolation[16], crop_rounding[16];
+    double mean[3], std[3];
+};
+enum status preprocess_spec_read(struct h5 *file, struct preprocess_spec *out) MUST_CHECK;
+enum status preprocess_spec_write(struct h5 *file, const struct preprocess_spec *spec) MUST_CHECK;
+
+/*
+ * `/labels`: count must be the class count, or the group absent (*count 0). Released with
+ * h5_free_names.
+ */
+enum status labels_group_read(struct h5 *file, int classes, char ***ids, char ***names,
+                              size_t *count) MUST_CHECK;
+enum status labels_group_write(struct h5 *file, int count, const char *const *ids,
+                               const char *const *names) MUST_CHECK;
+
+/*
+ * `/selftest`: a uint8 image (h, w, 3) of the model's input size, and the output expected for it.
+ */
+struct selftest {
+    int height, width;
+    uint8_t *image;  /* (height, width, 3), owned */
+    float *expected; /* (count), owned: the logits, or for headless models the pooled features */
+    size_t count;
+    double tolerance; /* max |difference| / max |expected| */
+    char *origin;     /* what computed it, e.g. "torch 2.14.1, timm 1.0.31", owned */
+};
+enum status selftest_read(struct h5 *file,
+                          struct selftest *out) MUST_CHECK; /* absent: ST_OK, image NULL */
+enum status selftest_write(struct h5 *file, const struct selftest *test) MUST_CHECK;
+void selftest_release(struct selftest *test);
+
+#endif

@@ -1,0 +1,121 @@
+/* names: see names.h. Matching; the tables are in names_<origin>.c. */
+#include "weights/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Other layouts, told by a tensor (or, ending in '.', by a beginning). */
+static const struct {
+    const char *name, *what;
+} foreign[] = {
+    {"conv_proj.weight",
+     "the tensors are named as torchvision's ViT names them, which is not converted yet"},
+    {"visual.conv1.weight",
+     "the tensors are named as OpenAI CLIP names them, which is not converted yet"},
+    {"embedding/kernel",
+     "the tensors are named as Google's JAX ViT names them, which is not converted yet"},
+    {"features.0.0.weight", "this is torchvision's Swin, which is not converted yet"},
+    {"layers.0.blocks.0.norm1.weight", "this is a Swin, which is not converted yet"},
+    {"swin.", "this is a Swin of transformers, which is not converted yet"},
+    {"swinv2.", "this is a Swin v2 of transformers, which is not converted yet"},
+    {"stages.0.blocks.0.norm1.weight", "this is a Swin v2 (cr), which is not converted"},
+    {"vision_model.", "this is a CLIP or SigLIP of transformers, which is not converted yet"},
+    {"blocks.0.attns.0.norm.weight",
+     "its blocks run attentions side by side, which vitrine's ViT does not"},
+    {"blocks.0.in_proj.weight",
+     "its blocks run attention and MLP side by side, which vitrine's ViT does not"},
+    {"blocks.0.attn1.qkv.weight",
+     "its blocks run attentions side by side, which vitrine's ViT does not"},
+};
+
+const char *names_foreign(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(foreign); i++) {
+        size_t length = strlen(foreign[i].name);
+        bool beginning = foreign[i].name[length - 1] == '.';
+        if (strncmp(name, foreign[i].name, length) == 0 && (beginning || !name[length]))
+            return foreign[i].what;
+    }
+    return NULL;
+}
+
+/* Digits of a block index without leading zero, at most 4; 0 when there is none. */
+static size_t index_length(const char *text) {
+    size_t length = strspn(text, "0123456789");
+    return length > 4 || (length > 1 && text[0] == '0') ? 0 : length;
+}
+
+/* Whether name fits the pattern; *index, *digits: the block index it stands at. */
+static bool fits(const char *pattern, const char *name, const char **index, size_t *digits) {
+    while (*pattern) {
+        if (pattern[0] == '*' && pattern[1] == '*') return *name != '\0';
+        if (*pattern == '*') {
+            *digits = index_length(name);
+            *index = name;
+            if (*digits == 0) return false;
+            name += *digits;
+            pattern++;
+        } else if (*pattern++ != *name++) {
+            return false;
+        }
+    }
+    return *name == '\0';
+}
+
+/* target with '*' replaced by the index. */
+static void fill_target(const char *target, const char *index, size_t digits, char *out) {
+    const char *star = strchr(target, '*');
+    if (star)
+        snprintf(out, NAME_MAX_LENGTH, "%.*s%.*s%s", (int)(star - target), target, (int)digits,
+                 index, star + 1);
+    else
+        snprintf(out, NAME_MAX_LENGTH, "%s", target);
+}
+
+/* "blocks.1.7.x" -> 2 bytes to be left out after "blocks."; 0 when the name has no chunk. */
+static size_t chunk_length(const char *block, const char *name) {
+    size_t skip = strlen(block), chunk;
+    if (strncmp(name, block, skip) != 0) return 0;
+    chunk = index_length(name + skip);
+    if (chunk == 0 || name[skip + chunk] != '.') return 0;
+    size_t second = index_length(name + skip + chunk + 1);
+    return second && name[skip + chunk + 1 + second] == '.' ? chunk + 1 : 0;
+}
+
+void names_map(const struct name_origin *origin, const char *name, struct name_result *out) {
+    char whole[2 * NAME_MAX_LENGTH];
+    size_t chunk = origin->block ? chunk_length(origin->block, name) : 0;
+    memset(out, 0, sizeof *out);
+    if (strlen(name) >= NAME_MAX_LENGTH) return;
+    if (chunk) {
+        snprintf(whole, sizeof whole, "%s%s", origin->block, name + strlen(origin->block) + chunk);
+        name = whole;
+    }
+    for (size_t i = 0; i < origin->count; i++) {
+        const struct name_row *row = &origin->rows[i];
+        const char *index = "";
+        size_t digits = 0;
+        if (!fits(row->source, name, &index, &digits)) continue;
+        out->fate = row->fate;
+        out->part = row->part;
+        out->parts = row->parts;
+        out->reason = row->reason;
+        if (row->target) fill_target(row->target, index, digits, out->target);
+        return;
+    }
+}
+
+bool names_recognise(const struct name_origin *origin, const char *name, size_t *prefix) {
+    size_t length = strlen(name), marker = strlen(origin->marker), at = 0;
+    if (length < marker || strcmp(name + length - marker, origin->marker) != 0) return false;
+    while (at < length - marker) {
+        size_t step = 0;
+        for (size_t i = 0; origin->prefixes[i] && !step; i++) {
+            size_t bytes = strlen(origin->prefixes[i]);
+            if (strncmp(name + at, origin->prefixes[i], bytes) == 0) step = bytes;
+        }
+        if (step == 0 || at + step > length - marker) return false;
+        at += step;
+    }
+    *prefix = at;
+    return true;
+}

@@ -1,0 +1,64 @@
+/*
+ * names: what the tensors of each origin are called, and what becomes of them. One table an origin
+ * (names_<origin>.c); convert_plan.c walks it.
+ *
+ * A row's source is matched whole: '*' is a block index and is put where the target has '*', "**"
+ * at the end is anything. Parts of one target are stacked along the first axis in the order of
+ * `part` (query, key, value).
+ */
+#ifndef WEIGHTS_NAMES_H
+#define WEIGHTS_NAMES_H
+
+#include "kernels/base.h"
+#include "weights/config.h"
+
+#define NAME_MAX_LENGTH 128 /* bytes of a canonical name with its NUL */
+
+enum name_fate { NAME_UNKNOWN, NAME_USE, NAME_DROP, NAME_REFUSE };
+
+struct name_row {
+    const char *source, *target; /* target NULL unless used */
+    enum name_fate fate;
+    int part, parts;    /* 0 of 0: the whole; else part of parts */
+    const char *reason; /* for dropped and refused ones */
+};
+
+struct name_result {
+    enum name_fate fate;
+    char target[NAME_MAX_LENGTH];
+    int part, parts;
+    const char *reason;
+};
+
+struct name_origin {
+    const char *title; /* "timm" */
+    const char
+        *marker; /* the tensor that gives the origin away; what stands before it is a prefix */
+    const char *const
+        *prefixes; /* ends with NULL: prefixes that may be peeled off, in any number */
+    const struct name_row *rows;
+    size_t count;
+    const char
+        *block; /* "blocks.": chunked blocks ("blocks.0.7.") lose their chunk; NULL = not here */
+    enum resample resample;    /* how this origin resamples positions */
+    const char *crop_rounding; /* how it rounds a centre crop */
+};
+
+extern const struct name_origin names_timm, names_transformers;
+
+/* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */
+void names_map(const struct name_origin *origin, const char *name, struct name_result *out);
+
+/*
+ * Finds the origin's marker at the end of `name`, behind nothing or behind peelable prefixes;
+ * *prefix is then how many bytes they take.
+ */
+bool names_recognise(const struct name_origin *origin, const char *name, size_t *prefix);
+
+/*
+ * Why a checkpoint that holds `name` cannot be converted (a Swin, an OpenAI CLIP file, ...);
+ * NULL: no reason known.
+ */
+const char *names_foreign(const char *name);
+
+#endif

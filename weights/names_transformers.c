@@ -1,0 +1,80 @@
+/*
+ * names_transformers: the ViT, DeiT, DINOv2 and DINOv2-with-registers of transformers. Both
+ * spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
+ * names (save_original_format=False).
+ */
+#include "weights/names.h"
+
+#define USED(source, target)                                                                       \
+    { source, target, NAME_USE, 0, 0, NULL }
+#define PART(source, target, part, parts)                                                          \
+    { source, target, NAME_USE, part, parts, NULL }
+#define DROP(name, reason)                                                                         \
+    { name, NULL, NAME_DROP, 0, 0, reason }
+#define BOTH(source, target)                                                                       \
+    USED(source ".weight", target ".weight"), USED(source ".bias", target ".bias")
+#define PARTS(source, target, part, parts)                                                         \
+    PART(source ".weight", target ".weight", part, parts),                                         \
+        PART(source ".bias", target ".bias", part, parts)
+/* A row for "encoder.layer.N." (all of v4; DINOv2 of v5) and for "layers.N." (ViT, DeiT of v5). */
+#define LAYER(source, target)                                                                      \
+    BOTH("encoder.layer.*." source, target), BOTH("layers.*." source, target)
+#define LAYERS(source, target, part, parts)                                                        \
+    PARTS("encoder.layer.*." source, target, part, parts),                                         \
+        PARTS("layers.*." source, target, part, parts)
+
+static const struct name_row rows[] = {
+    USED("embeddings.cls_token", "cls_token"),
+    USED("embeddings.distillation_token", "dist_token"),
+    USED("embeddings.register_tokens", "reg_token"),
+    USED("embeddings.position_embeddings", "pos_embed"),
+    BOTH("embeddings.patch_embeddings.projection", "patch_embed.proj"),
+    LAYER("norm1", "blocks.*.norm1"),
+    LAYER("layernorm_before", "blocks.*.norm1"),
+    LAYER("norm2", "blocks.*.norm2"),
+    LAYER("layernorm_after", "blocks.*.norm2"),
+    LAYERS("attention.attention.query", "blocks.*.attn.qkv", 0, 3),
+    LAYERS("attention.attention.key", "blocks.*.attn.qkv", 1, 3),
+    LAYERS("attention.attention.value", "blocks.*.attn.qkv", 2, 3),
+    LAYERS("attention.q_proj", "blocks.*.attn.qkv", 0, 3),
+    LAYERS("attention.k_proj", "blocks.*.attn.qkv", 1, 3),
+    LAYERS("attention.v_proj", "blocks.*.attn.qkv", 2, 3),
+    LAYER("attention.output.dense", "blocks.*.attn.proj"),
+    LAYER("attention.o_proj", "blocks.*.attn.proj"),
+    LAYER("mlp.fc1", "blocks.*.mlp.fc1"),
+    LAYER("intermediate.dense", "blocks.*.mlp.fc1"),
+    LAYER("mlp.weights_in", "blocks.*.mlp.fc1"),
+    LAYERS("mlp.gate_proj", "blocks.*.mlp.fc1", 0, 2), /* silu(gate)*up: gate is the first half */
+    LAYERS("mlp.up_proj", "blocks.*.mlp.fc1", 1, 2),
+    LAYER("mlp.fc2", "blocks.*.mlp.fc2"),
+    LAYER("output.dense", "blocks.*.mlp.fc2"),
+    LAYER("mlp.weights_out", "blocks.*.mlp.fc2"),
+    LAYER("mlp.down_proj", "blocks.*.mlp.fc2"),
+    USED("encoder.layer.*.layer_scale1.lambda1", "blocks.*.ls1.gamma"),
+    USED("encoder.layer.*.layer_scale2.lambda1", "blocks.*.ls2.gamma"),
+    BOTH("layernorm", "norm"),
+    BOTH("classifier", "head"),
+    BOTH("cls_classifier", "head"),
+    BOTH("distillation_classifier", "head_dist"),
+    DROP("embeddings.mask_token", "stands for masked patches in pretraining only"),
+    DROP("embeddings.position_ids", "a buffer that counts"),
+    DROP("pooler.dense.weight",
+         "the pooler; what vitrine reads is the class token after the last norm"),
+    DROP("pooler.dense.bias",
+         "the pooler; what vitrine reads is the class token after the last norm"),
+};
+
+static const char *const prefixes[] = {"module.", "_orig_mod.", "vit.",
+                                       "deit.",   "dinov2.",    "dinov2_with_registers.",
+                                       "model.",  "backbone.",  NULL};
+
+const struct name_origin names_transformers = {
+    .title = "transformers",
+    .marker = "embeddings.patch_embeddings.projection.weight",
+    .prefixes = prefixes,
+    .rows = rows,
+    .count = COUNT_OF(rows),
+    .block = NULL,
+    .resample = RESAMPLE_BICUBIC,
+    .crop_rounding = "floor",
+};

@@ -1,0 +1,10 @@
+/* sha256: the SHA-256 of bytes in memory, as hexadecimal text. */
+#ifndef WEIGHTS_SHA256_H
+#define WEIGHTS_SHA256_H
+
+#include "kernels/base.h"
+
+/* 64 lower-case digits and a final NUL into hex. ST_NOMEM when the library refuses. */
+enum status sha256_hex(const void *bytes, size_t size, char hex[65]) MUST_CHECK;
+
+#endif
