@@ -1,0 +1,124 @@
+/*
+ * vit: the Vision Transformer of Dosovitskiy et al. (2020) and its kin: DeiT, DeiT III, AugReg,
+ * CLIP towers, MAE, DINOv2, SBB models with registers, SigLIP's pooling. One struct, one load, one
+ * forward.
+ *
+ * Life cycle: vit_load -> any number of vit_forward -> vit_release -> backend_close.
+ *
+ * B batch, T = P + N tokens, P prefix tokens (class, distillation, registers), N patches, C
+ * channels, H heads, D = C/H, F hidden, L layers, K classes. Row-major, last dim contiguous.
+ */
+#ifndef VIT_VIT_H
+#define VIT_VIT_H
+
+#include "kernels/ops.h"
+#include "weights/config.h"
+#include "weights/params.h"
+
+struct vit_block {
+    struct norm *norm1, *norm2;   /* (C) */
+    struct norm *q_norm, *k_norm; /* (D), NULL without qk-norm */
+    struct linear *qkv;           /* (3C, C) */
+    struct linear *proj;          /* (C, C), LayerScale folded in */
+    struct linear *fc1;           /* (F, C), SwiGLU (2F, C) */
+    struct linear *fc2;           /* (C, F), LayerScale folded in */
+};
+
+/* Attention pooling (SigLIP): one latent query over the patches, then an MLP with a residual. */
+struct vit_attn_pool {
+    float *query;             /* host (C): the latent, already projected by attn_pool.q */
+    struct linear *kv, *proj; /* (2C, C), (C, C) */
+    struct norm *norm;        /* (C) */
+    struct linear *fc1, *fc2; /* (F, C), (C, F) */
+};
+
+struct vit {
+    struct vit_config config; /* as stored; image_h, image_w as run */
+    int grid_h, grid_w;       /* patches at the size run; other than config.pos_grid: resampled */
+    int prefix, patches, tokens; /* P, N, T */
+    int max_batch;
+    struct patch_spec patch;                /* proj (C, 3*ph*pw) */
+    struct table *prefix_tokens;            /* (P, C), positions added; NULL when P = 0 */
+    struct table *positions;                /* (N, C), resampled to the grid; NULL without */
+    struct norm *norm_pre, *norm, *fc_norm; /* (C) or NULL */
+    struct vit_block *blocks;               /* (L) */
+    struct vit_attn_pool pool;              /* pool "map" */
+    struct linear *head; /* (K, C); distilled (K, 2C): both heads averaged; NULL = none */
+    size_t parameters;   /* as stored in the file */
+    struct backend *backend;
+
+    /*
+     * The workspace, bound for max_batch. Three regions: h; n; and the wide one. What is never
+     * alive at the same time shares a region: patches, norms and attention's output in n; qkv and
+     * the MLP's hidden in the wide one.
+     */
+    struct arena workspace;
+    struct act h;             /* (B, T, C) the residual stream */
+    struct act tok;           /* (B, N, C), in n's region */
+    struct act n, a;          /* (B, T, C), one region */
+    struct act qkv, f;        /* (B, T, 3C), (B, T, F), one region */
+    struct act query;         /* (B, 1, C) pool "map": pool.query for every image */
+    struct act c, logits;     /* (B, 1, C), (B, 1, K) */
+    struct arena probs_arena; /* reserved by the first forward that asks for probabilities */
+    struct act probs;         /* (B', H*T, T) of one layer */
+};
+
+struct vit_options {
+    int image_h, image_w; /* 0 = the model's own */
+    int max_batch;        /* >= 1; the workspace grows with it */
+    float mean[3], std[3];
+};
+
+/*
+ * Reads config and parameters from an open model file, packs them for the device one tensor at a
+ * time, binds and plans the workspace. Positions are resampled by the origin's rule when the grid
+ * run is not the stored one (compare grid_h, grid_w with config.pos_grid_h, pos_grid_w to tell the
+ * user). On failure *vit is released. ST_FORMAT: the config is impossible, or asks for what
+ * vitrine does not compute (named); ST_SHAPE: every missing, extra or misshapen tensor listed;
+ * ST_USAGE: an image size the patch does not divide; ST_NOMEM; ST_DEVICE.
+ */
+enum status vit_load(struct vit *vit, struct h5 *file, const struct vit_options *options,
+                     struct backend *backend) MUST_CHECK;
+void vit_release(struct vit *vit); /* before backend_close, which frees the weights */
+
+/*
+ * What else a forward should leave behind. Host buffers, dense fp32, each NULL = not wanted.
+ * layer counts from 0; -1 = after the last block and the final norm.
+ */
+struct vit_taps {
+    int layer;
+    float *tokens; /* (B, T, C): after block `layer`; -1: with `norm` applied, if there is one */
+    float *pooled; /* (B, C): what the head reads (with fc_norm); distilled: the two's mean */
+    const int *probs_layers; /* (probs_count), ascending: layers whose probabilities are wanted */
+    int probs_count;
+    float *probs; /* (probs_count, B, H, T, T) */
+};
+
+/*
+ * pixels (B, image_h, image_w, 3) uint8 -> logits (B, K) on the host (NULL, or a model without
+ * head: not computed). taps may be NULL. Returns after backend_sync: the first error of the pass,
+ * or ST_OK. batch <= max_batch. Allocates only when probabilities are asked for, and then only if
+ * batch is the largest so far that asked.
+ */
+enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float *logits,
+                        const struct vit_taps *taps) MUST_CHECK;
+
+/* Called by vit_load when the weights are there: binds the workspace and plans the pass. */
+enum status vit_plan(struct vit *vit) MUST_CHECK;
+
+/*
+ * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.
+ * vit_macs: as an architecture is counted (checkpoints.md 3.1); vit_macs_run: those that a pass for
+ * logits really does (the last block of a class-token model computes the head's rows alone).
+ */
+double vit_macs(const struct vit_config *config);
+double vit_macs_run(const struct vit_config *config);
+
+/*
+ * dst (to_h*to_w, channels) = src (from_h*from_w, channels) resampled by an origin's rule.
+ * An equal grid is copied. dst and src must not overlap. ST_NOMEM.
+ */
+enum status vit_resample_positions(const float *src, int from_h, int from_w, float *dst, int to_h,
+                                   int to_w, int channels, enum resample rule) MUST_CHECK;
+
+#endif
