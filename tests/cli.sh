@@ -1,0 +1,553 @@
+#!/bin/bash
+# Tests of the built binary, over what a shell sees: rows, messages, exit statuses, files.
+#   bash tests/cli.sh [build/vitrine]
+# Makes its own images; closes with "N passed, N failed, N skipped".
+export LC_ALL=C
+bin=$(realpath "${1:-build/vitrine}") || exit 1
+[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+work=$(mktemp -d /tmp/vitrine-cli-XXXXXX) || exit 1
+trap 'chmod -R u+rwx "$work"; rm -r "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0 skipped=0
+
+# check NAME COMMAND...: passes when the command succeeds.
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "ok - $name"
+    else
+        failed=$((failed + 1))
+        echo "not ok - $name"
+        echo "  last run: $last -> exit $rc"
+        sed 's/^/  stdout: /' "$work/out" | head -n 12
+        sed 's/^/  stderr: /' "$work/err" | head -n 6
+    fi
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "skip - $1: $2"
+}
+# run ARGUMENT...: the program, its exit status in rc, its output in out and err.
+run() {
+    last="vitrine $*"
+    "$bin" "$@" >"$work/out" 2>"$work/err"
+    rc=$?
+}
+out_has() { grep -qF -- "$1" "$work/out"; }
+err_has() { grep -qF -- "$1" "$work/err"; }
+exits() { [ "$rc" = "$1" ]; }
+same() { cmp "$1" "$2"; }
+differ() { ! cmp -s "$1" "$2"; }
+empty() { [ ! -s "$1" ]; }
+# column N of the last TSV, without the header, lines joined by a comma.
+column() { tail -n +2 "$work/out" | cut -f "$1" | paste -sd, -; }
+equal() {
+    [ "$1" = "$2" ] && return
+    printf '  got  %s\n  want %s\n' "$1" "$2"
+    return 1
+}
+
+# ---- images ----------------------------------------------------------------------------------------
+
+# ppm W H TEXT: a picture whose bytes repeat TEXT.
+ppm() {
+    printf 'P6\n%d %d\n255\n' "$1" "$2"
+    yes "$3" | head -c $(($1 * $2 * 3))
+}
+jpeg='/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqMyP/L
+2u71////m8H////6/+b9//j/2wBDASstLTw1PHZBQXb4pYyl+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4+Pj4
++Pj4+Pj4+Pj4+Pj/wAARCAAQABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAABAP/xAAXEAADAQAAAAAAAAAAAAAAAAAAAgNh
+/8QAFQEBAQAAAAAAAAAAAAAAAAAAAAH/xAAWEQEBAQAAAAAAAAAAAAAAAAADAAL/2gAMAwEAAhEDEQA/ABJHBCRwukcEJHC6SCt//9k='
+cmyk='/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAbEhQXFBEbFxYXHhwbIChCKyglJShROj0wQmBVZWRfVV1baniZgWpxkHNbXYW1hpCe
+o6utq2eAvMm6pseZqKuk/8AAFAgACAAIBEMRAE0RAFkRAEsRAP/EABYAAQEBAAAAAAAAAAAAAAAAAAYEBf/EABQQAQAAAAAAAAAAAAAA
+AAAAAAD/2gAOBEMATQBZAEsAAD8ARqGSQP/Z'
+# 16 x 8, to be turned by a quarter (orientation 6): upright it is 8 x 16.
+turned='/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDACgcHiMeGSgjISMt
+KygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqMyP/L2u71////m8H////6/+b9//j/wAALCAAIABABAREA/8QAFQABAQAAAAAA
+AAAAAAAAAAAAAAT/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AJx//9k='
+png16='iVBORw0KGgoAAAANSUhEUgAAAAQAAAAEEAAAAADcCh3hAAAALUlEQVR42mNgYHBgaGA4wMAgwBDAMIHhAgODAkMCwwKGBwwM
+BgwFDBsYPjAAAHWkB4GEj1RCAAAAAElFTkSuQmCC'
+# 4 x 4: two columns red and transparent, two blue and opaque.
+rgba='iVBORw0KGgoAAAANSUhEUgAAAAQAAAAECAYAAACp8Z5+AAAAFUlEQVR42mP4z8DAAMJA8j8Yky4AAAllF+l9mJYqAAAAAElFTkSuQmCC'
+unpack() { printf '%s' "$1" | tr -d '\n' | base64 -d; }
+
+newline=$'-x y\nz.png'
+mkdir case good none
+unpack "$jpeg" | head -c 280 >case/a-truncated.jpg
+: >case/b-empty.png
+printf '<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n' >case/c-html.jpg
+unpack "$png16" >case/d-sixteen.png
+unpack "$cmyk" >case/e-cmyk.jpg
+unpack "$png16" >"case/$newline"
+ln -s nowhere case/f-dangling.jpg
+unpack "$jpeg" >case/g-good.jpg
+printf 'not an image, and not taken for one\n' >case/notes.txt
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do
+    ppm $((5 + 3 * i)) $((40 - 2 * i)) "$(printf '%d picture \\%03o' "$i" $((33 + i)))" >"good/$(printf %02d "$i").ppm"
+done
+ppm 20 10 abcdefg >one.ppm
+unpack "$turned" >turned.jpg
+unpack "$rgba" >rgba.png
+
+# ---- the program itself ----------------------------------------------------------------------------
+
+run
+check "no arguments: usage on stderr, exit 2" exits 2
+check "  and nothing on stdout" empty out
+check "  and the commands are named" err_has classify
+run --help
+check "--help: exit 0" exits 0
+check "  on stdout" out_has "Usage: vitrine COMMAND"
+check "  stderr is empty" empty err
+run --version
+check "--version: exit 0" exits 0
+check "  names the version" out_has "vitrine "
+check "  names the image formats" out_has "jpeg"
+check "  names the device" out_has "device: cpu"
+check "  names the embedded model" out_has "vit-cifar10"
+run clasify one.ppm
+check "an unknown command: exit 2" exits 2
+check "  the nearest is named" err_has "did you mean 'classify'?"
+run --versoin
+check "an unknown option before a command: exit 2" exits 2
+for command in classify features inspect convert; do
+    run $command --help
+    check "$command --help: exit 0" exits 0
+    check "  on stdout" out_has "Usage: vitrine $command"
+    check "  no line over 100 columns" [ -z "$(awk 'length > 100' out)" ]
+done
+
+# Every option of the contract is in the help of the command that has it.
+run classify --help
+for option in '-m, --model MODEL' '-d, --device DEVICE' '-p, --precision P' '-t, --threads N' '-b, --batch N' \
+    '-k, --topk N' '-f, --format F' '-o, --output FILE' '--output-type' '--image-size N|HxW' '--crop-pct F' \
+    '--crop-mode center|squash|border' '--interpolation' bicubic bilinear nearest lanczos box hamming \
+    '--mean R,G,B' '--std R,G,B' '--exif apply|ignore' '--alpha drop|#RRGGBB' '--max-pixels N' \
+    '--on-error continue|stop' '-q, --quiet' '-v, --verbose' '--no-progress' '-h, --help' \
+    '[vit-cifar10]' '[auto]' '[8 on cpu, 64 on cuda]' '[5]' '[text]' '[prob]' '[apply]' '[drop]' \
+    '[178956970]' '[continue]'; do
+    check "classify --help shows $option" out_has "$option"
+done
+run features --help
+for option in --model --device --precision --threads --batch --image-size --crop-pct --crop-mode --interpolation \
+    --mean --std --exif --alpha --max-pixels --on-error --output --quiet --verbose --no-progress; do
+    check "features --help shows $option" out_has "$option"
+done
+run convert --help
+for option in --output --arch --labels --dtype --preprocess --list-names --dry-run --activation; do
+    check "convert --help shows $option" out_has "$option"
+done
+
+# ---- the folder of hard cases ----------------------------------------------------------------------
+
+run classify -k 1 -f tsv case
+check "the hard cases: exit 1" exits 1
+check "  in the order of their paths" equal "$(column 1)" 'case/-x y\nz.png,case/a-truncated.jpg,case/b-empty.png,case/c-html.jpg,case/d-sixteen.png,case/e-cmyk.jpg,case/f-dangling.jpg,case/g-good.jpg'
+check "  each good one its row, each bad one an error" equal "$(column 2)" ok,error,error,error,ok,ok,error,ok
+check "  bad ones have no prediction" equal "$(awk -F'\t' '$2 == "error" {print $3 $4 $5 $6 $7}' out | tr -d '\n')" ""
+check "  bad ones have a reason" [ -z "$(awk -F'\t' '$2 == "error" && $8 == ""' out)" ]
+check "  the empty file says so" grep -q 'b-empty.png.*empty' out
+check "  the page of HTML says so" grep -q 'c-html.jpg.*HTML' out
+check "  the dangling link says so" grep -q 'f-dangling.jpg.*No such file' out
+check "  the truncated one says so" grep -qiE 'a-truncated.jpg.*(truncated|ends|premature|cut)' out
+check "  a line each, newlines in names or not" equal "$(wc -l <out | tr -d ' ')" 9
+check "  stderr counts the failures" err_has "8 images, 4 failed"
+check "  the reason does not repeat the path" [ -z "$(awk -F'\t' 'index($8, $1 ":")' out)" ]
+run classify -q -k 1 -f tsv case
+check "-q silences stderr" empty err
+cp out batch8.tsv
+for b in 1 2 3; do
+    run classify -q -k 1 -f tsv -b $b -t $b case
+    check "the hard cases by batches of $b, $b threads: the same bytes" same out batch8.tsv
+done
+for good in case/d-sixteen.png case/e-cmyk.jpg case/g-good.jpg; do
+    run classify -q -k 1 -f tsv $good
+    check "$good alone: the row it had in the batch" grep -qFx -- "$(tail -n 1 out)" batch8.tsv
+done
+run classify -k 1 -f jsonl case
+check "jsonl: an object an image" equal "$(grep -c '^{"path":.*}$' out)" 8
+run classify -k 1 -f json case
+check "json: one array" equal "$(head -c 1 out)$(tail -n 1 out)" '[]'
+if command -v jq >/dev/null; then
+    check "  that jq reads" equal "$(jq -c '[.[].status]' out)" '["ok","error","error","error","ok","ok","error","ok"]'
+    check "  the name with a newline is itself" equal "$(jq -r '.[0].path' out)" "case/$newline"
+else
+    skip "json read by another program" "no jq here"
+fi
+run classify -k 1 -f csv case
+check "csv: the name with a newline is quoted" out_has '"case/-x y'
+run classify -k 1 case
+check "text: errors in their place" out_has '  error: '
+check "  the newline is made visible" out_has 'case/-x y\nz.png'
+(cd case && "$bin" classify -k 1 -f tsv -- "$newline" >"$work/out" 2>"$work/err")
+rc=$?
+check "a name with a dash in front, after --" exits 0
+run classify -k 1 -f tsv --on-error stop case
+check "--on-error stop: exit 1" exits 1
+check "  ends after the first failed row" equal "$(column 2)" ok,error
+for b in 1 5; do
+    run classify -k 1 -f tsv --on-error stop -b $b -t 2 case
+    check "  by batches of $b too" equal "$(column 2)" ok,error
+done
+run classify --on-error stop one.ppm
+check "--on-error stop without a failure: exit 0" exits 0
+run classify -v case
+check "-v names the failures on stderr" err_has "case/b-empty.png: "
+check "  and the preprocessing" err_has "crop"
+
+# ---- files nobody may read -------------------------------------------------------------------------
+
+as_nobody=
+if [ "$(id -u)" != 0 ]; then
+    as_nobody=env
+elif command -v setpriv >/dev/null && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$bin"; then
+    as_nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+fi
+if [ -n "$as_nobody" ]; then
+    mkdir closed closed/folder
+    cp one.ppm closed/a.ppm
+    cp one.ppm closed/b.ppm
+    cp one.ppm closed/folder/c.ppm
+    cp one.ppm closed/z.ppm
+    chmod 755 "$work" closed
+    chmod 000 closed/b.ppm closed/folder
+    last="vitrine classify closed, as a user who may not"
+    $as_nobody "$bin" classify -k 1 -f tsv closed >out 2>err
+    rc=$?
+    check "an unreadable file and folder: exit 1" exits 1
+    check "  their rows stand in their places" equal "$(column 1)" closed/a.ppm,closed/b.ppm,closed/folder/,closed/z.ppm
+    check "  the others are classified" equal "$(column 2)" ok,error,error,ok
+    check "  with the reason" equal "$(grep -c 'Permission denied' out)" 2
+    chmod 755 closed/folder
+else
+    skip "unreadable files" "runs as root, and the program cannot be run as another user"
+fi
+
+# ---- inputs ----------------------------------------------------------------------------------------
+
+run classify -q -f tsv good
+cp out good.tsv
+check "a folder: a row an image and rank" equal "$(wc -l <out | tr -d ' ')" 66
+check "  sorted" equal "$(column 1)" "$(tail -n +2 good.tsv | cut -f 1 | sort | paste -sd, -)"
+ls good/*.ppm >list
+run classify -q -f tsv @list
+check "@LIST: the same" same out good.tsv
+sed 's/$/\r/' list >list-crlf
+run classify -q -f tsv @list-crlf
+check "@LIST with CRLF: the same" same out good.tsv
+"$bin" classify -q -f tsv @- <list >out 2>err
+check "@-: the same" same out good.tsv
+"$bin" classify -q -f tsv $(cat list) >out 2>err
+check "files one by one: the same" same out good.tsv
+run classify -q -f tsv -k 1 one.ppm
+sed 's/^one.ppm/-/' out >want
+"$bin" classify -q -f tsv -k 1 - <one.ppm >out 2>err
+check "-: an image on stdin" same out want
+"$bin" classify -q -f tsv -k 1 - </dev/null >out 2>err
+rc=$?
+check "-: nothing on stdin is an error row" exits 1
+check "  with the reason" out_has empty
+run classify -f tsv none
+check "a folder without images: exit 1" exits 1
+check "  says so" out_has "the folder holds no image"
+run classify -f tsv none one.ppm
+check "  and what else was given is classified" equal "$(column 2)" error,ok,ok,ok,ok,ok
+: >blank
+run classify -f tsv @blank
+check "an empty list: exit 1" exits 1
+check "  says so" out_has "the list names no file"
+run classify -f tsv missing.jpg one.ppm
+check "a missing file: its row, the others theirs, exit 1" equal "$rc$(column 2)" 1error,ok,ok,ok,ok,ok
+run classify - -
+check "stdin twice: exit 2" exits 2
+mkdir -p loop/in
+cp one.ppm loop/in/
+ln -s .. loop/in/up
+run classify -q -k 1 -f tsv loop
+check "a loop of links ends" equal "$rc$(column 1)" 0loop/in/one.ppm
+
+# ---- numbers do not depend on how they were run ----------------------------------------------------
+
+run classify -q -k 0 -f jsonl --output-type logit -b 1 -t 1 good one.ppm
+cp out reference
+for b in 1 3 8 64; do
+    for t in 1 2 4; do
+        run classify -q -k 0 -f jsonl --output-type logit -b $b -t $t good one.ppm
+        check "batch $b, $t threads: the same bytes" same out reference
+    done
+done
+
+# ---- every option ----------------------------------------------------------------------------------
+
+while read -r options; do
+    [ -z "$options" ] && continue
+    run classify $options one.ppm
+    check "classify $options" exits 0
+    check "  gives a result" test -s out
+done <<'END'
+-m vit-cifar10
+--model=vit-cifar10
+-d cpu
+--device auto
+-p fp32 -d cpu
+-t 1
+--threads=2
+-b 4
+--batch 1
+-k 1
+--topk=10
+-k 0
+-k 1000
+-f text
+-f tsv
+-f csv
+-f json
+--format jsonl
+--output-type prob
+--output-type logit
+-o -
+--crop-pct 0.5
+--crop-mode center
+--crop-mode squash
+--crop-mode border
+--interpolation bicubic
+--interpolation bilinear
+--interpolation nearest
+--interpolation lanczos
+--interpolation box
+--interpolation hamming
+--mean 0.5,0.5,0.5
+--std 0.2,0.2,0.2
+--exif apply
+--exif ignore
+--alpha drop
+--alpha #ff0080
+--max-pixels 200
+--on-error continue
+--on-error stop
+-q
+--quiet
+-v
+--verbose
+--no-progress
+-qk1 -ftsv
+END
+run classify -q -k 0 -f tsv one.ppm
+check "-k 0: every class" equal "$(wc -l <out | tr -d ' ')" 11
+check "  probabilities sum to 1" awk -F'\t' 'NR > 1 {s += $7} END {exit s < 0.99999 || s > 1.00001}' out
+check "  best first" awk -F'\t' 'NR > 2 && $7 > p {bad = 1} {p = $7} END {exit bad}' out
+check "  ranks from 1" equal "$(column 3)" 1,2,3,4,5,6,7,8,9,10
+cp out whole
+run classify -q -k 1000 -f tsv one.ppm
+check "-k beyond the classes is all of them" same out whole
+run classify -q -k 3 -f tsv one.ppm
+head -n 4 whole >want
+check "-k 3: the first three of them" same out want
+run classify -q -k 1 -f jsonl turned.jpg
+check "--exif apply: upright" out_has '"width":8,"height":16'
+run classify -k 1 -f jsonl --exif ignore turned.jpg
+check "--exif ignore: as stored" out_has '"width":16,"height":8'
+check "  and says so" err_has "EXIF orientation that was ignored"
+run classify -q -k 0 -f tsv rgba.png
+cp out dropped
+run classify -q -k 0 -f tsv --alpha '#00ff00' rgba.png
+check "--alpha #00ff00 changes a picture with alpha" eval '! cmp -s out dropped'
+run classify -q -k 0 -f tsv --alpha '#ff0000' rgba.png
+check "--alpha of the colour beneath changes nothing" same out dropped
+run classify -f tsv --max-pixels 199 one.ppm
+check "--max-pixels: one pixel too many is refused" exits 1
+check "  with both numbers" grep -qE '20 ?x ?10|200.*199' out
+run classify -q -k 0 -f tsv --mean 0,0,0 one.ppm
+check "--mean changes the numbers" eval '! cmp -s out whole'
+run classify --image-size 64 -k 1 -f tsv one.ppm
+check "--image-size: runs at another size" exits 0
+check "  and says that positions were resampled" err_has resampled
+run classify --image-size 33 one.ppm
+check "--image-size that the patch does not divide: exit 2" exits 2
+run classify -m no-such-model one.ppm
+check "a model that is not there: exit 1" exits 1
+check "  is named" err_has no-such-model
+run classify -m one.ppm one.ppm
+check "a model that is no model fails" [ $rc != 0 ]
+run classify -d cuda one.ppm
+check "-d cuda runs, or says why not" eval '[ $rc = 0 ] || err_has cuda'
+for p in bf16 fp16 int8; do
+    run classify -d cpu -p $p one.ppm
+    check "-p $p runs, or is refused by name" eval '[ $rc = 0 ] || err_has $p'
+done
+
+# ---- wrong lines: exit 2, the option and the value named, help pointed to --------------------------
+
+while IFS='|' read -r options want; do
+    [ -z "$options" ] && continue
+    eval "run classify $options"
+    check "classify $options: exit 2" exits 2
+    check "  says: $want" err_has "$want"
+    check "  points to help" err_has "see 'vitrine classify --help'"
+    check "  nothing on stdout" empty out
+done <<'END'
+-q|nothing to work on
+--topk|option --topk needs a value
+-k five one.ppm|option --topk: got 'five'
+-k -1 one.ppm|option --topk: got '-1'
+-k '' one.ppm|option --topk: got an empty value
+-b 0 one.ppm|option --batch: got '0'
+-t 1x one.ppm|option --threads: got '1x'
+-d gpu one.ppm|option --device: got 'gpu'
+-p fp8 one.ppm|option --precision: got 'fp8'
+-f xml one.ppm|option --format: got 'xml'
+--output-type odds one.ppm|option --output-type: got 'odds'
+--image-size 224x one.ppm|option --image-size: got '224x'
+--crop-pct 0 one.ppm|option --crop-pct: got '0'
+--crop-mode middle one.ppm|option --crop-mode: got 'middle'
+--interpolation cubic one.ppm|option --interpolation: got 'cubic'
+--mean 1,2 one.ppm|option --mean: got '1,2'
+--std 0,0,0 one.ppm|option --std: got '0,0,0'
+--exif no one.ppm|option --exif: got 'no'
+--alpha red one.ppm|option --alpha: got 'red'
+--max-pixels -5 one.ppm|option --max-pixels: got '-5'
+--on-error skip one.ppm|option --on-error: got 'skip'
+--quiet=yes one.ppm|option --quiet takes no value
+--topj 5 one.ppm|did you mean '--topk'?
+-z one.ppm|unknown option '-z'
+-o '' one.ppm|option --output: got an empty value
+END
+
+# ---- where results go ------------------------------------------------------------------------------
+
+run classify -q -f tsv good -o result.tsv
+check "-o: exit 0" exits 0
+check "  nothing on stdout" empty out
+check "  the file has what stdout would have" same result.tsv good.tsv
+check "  nothing is left beside it" equal "$(ls result.tsv*)" result.tsv
+run classify -q -f tsv case good -o result.tsv
+check "-o over a file, with failures: exit 1" exits 1
+check "  is replaced" grep -q b-empty result.tsv
+echo precious >kept.tsv
+run classify -q -m no-such-model good -o kept.tsv
+check "-o of a run that cannot start: the file is untouched" equal "$(cat kept.tsv)" precious
+check "  nothing is left beside it" equal "$(ls kept.tsv*)" kept.tsv
+ln -s kept.tsv link.tsv
+run classify -q -f tsv good -o link.tsv
+check "-o through a link: it stays one, its target is written" eval '[ -L link.tsv ] && same kept.tsv good.tsv'
+run classify good -o nowhere/result.tsv
+check "-o into a missing folder: exit 1" exits 1
+check "  is named" err_has nowhere/result.tsv
+run classify good -o none
+check "-o onto a folder: exit 1" exits 1
+if [ -c /dev/full ]; then
+    last="classify >/dev/full"
+    "$bin" classify -q good >/dev/full 2>err
+    rc=$?
+    check "a full disk under stdout: exit 1" exits 1
+    check "  says so" err_has "No space left on device"
+    run classify -q good -o /dev/full
+    check "a full disk under -o: exit 1" exits 1
+    check "  says so" err_has "No space left on device"
+    "$bin" --version >/dev/full 2>err
+    rc=$?
+    check "--version on a full disk: exit 1" exits 1
+    "$bin" classify --help >/dev/full 2>err
+    rc=$?
+    check "--help on a full disk: exit 1" exits 1
+else
+    skip "a full disk" "no /dev/full here"
+fi
+run classify -q good -o /dev/null
+check "-o /dev/null: exit 0, and it stays a device" eval '[ $rc = 0 ] && [ -c /dev/null ]'
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do cat list; done >long
+last="classify | head -n 1"
+"$bin" classify -q -k 0 -f jsonl @long 2>err | head -n 1 >out
+check "a reader that leaves: it has its line" grep -q '^{"path":"good/01.ppm"' out
+check "  and nothing is said" empty err
+(
+    trap '' PIPE
+    "$bin" classify -q -k 0 -f jsonl @long 2>"$work/err"
+    echo $? >"$work/status"
+) | head -n 1 >out
+rc=$(cat status)
+check "  nor when the signal is ignored; exit 1" exits 1
+check "  quietly" empty err
+
+# ---- the other commands, as far as they can be tried without files ---------------------------------
+
+run inspect vit-cifar10
+check "inspect of the embedded model: exit 0" exits 0
+check "  names the classes" out_has classes
+run inspect --verify vit-cifar10
+check "inspect --verify: exit 0" exits 0
+run features -o features.npy good
+check "features: exit 0" exits 0
+check "  an array of 13 rows" grep -qa "(13, " features.npy
+run features -o features.npy nothing.jpg
+check "features of a missing file: exit 1" exits 1
+# The shape in the header of each kind of feature: 65 tokens (1 class, 64 patches) of 128.
+for row in "pooled:(13, 128,)" "class:(13, 128,)" "average:(13, 128,)" "patches:(13, 64, 128,)" "all:(13, 65, 128,)"; do
+    run features --tokens "${row%%:*}" -o kind.npy good
+    check "features --tokens ${row%%:*}: exit 0" exits 0
+    check "  shape ${row#*:}" grep -qaF "${row#*:}" kind.npy
+done
+run features --layer 0 --tokens class -o layer0.npy good
+run features --layer 5 --tokens class -o layer5.npy good
+check "features: another layer gives other numbers" differ layer0.npy layer5.npy
+ppm 16 16 'a picture ' >one.ppm
+run features -o rows.csv one.ppm missing.jpg
+check "features to CSV with a missing file: exit 1" exits 1
+check "  the good one has numbers" grep -q '^one.ppm,ok,,[-0-9]' rows.csv
+check "  the missing one keeps its row" grep -q '^missing.jpg,error,' rows.csv
+check "  and nothing else is lost: header and two rows" equal "$(wc -l <rows.csv)" 3
+for wrong in "--layer 6" "--layer -2" "--tokens most" "-o features.xls" "--tokens pooled --layer 0" ""; do
+    # shellcheck disable=SC2086
+    run features $wrong ${wrong:+good}
+    check "features $wrong: exit 2" exits 2
+    check "  says where to look" err_has "--help"
+done
+run bench --rounds 1 --batch 1,2 --threads 1
+check "bench: exit 0" exits 0
+check "  a header and a row a batch" equal "$(wc -l <out)" 3
+run bench --batch 0
+check "bench --batch 0: exit 2" exits 2
+run inspect --tensors
+check "inspect --tensors shows shapes" out_has "(384, 128)"
+run inspect Makefile
+check "inspect of what is no model: exit 1 or 2" [ "$rc" != 0 ]
+# No output over an input, no HDF5 over a device; both leave what was there.
+ppm 16 16 'a picture ' >over.ppm
+cp over.ppm kept.ppm
+run classify -o over.ppm over.ppm
+check "classify -o over its input: exit 2" exits 2
+check "  says so" err_has "would overwrite the input"
+check "  leaves it" same kept.ppm over.ppm
+run features -o over.ppm.csv over.ppm
+check "features beside its input: exit 0" exits 0
+mkfifo pipe.h5
+run features -o pipe.h5 over.ppm
+check "features -o a pipe named .h5: exit 2" exits 2
+check "  leaves the pipe" [ -p pipe.h5 ]
+run convert -o - nothing.safetensors
+check "convert -o -: exit 1 or 2" [ "$rc" != 0 ]
+check "  makes no file of that name" [ ! -e ./- ]
+run bench --rounds 1 --batch 1 --threads 1
+"$bin" bench --rounds 1 --batch 1 --threads 1 >/dev/full 2>err
+check "bench onto a full disk: exit 1" equal $? 1
+# Links that fork: 2^20 ways down, each folder once.
+mkdir fork
+for i in $(seq 0 20); do
+    mkdir "fork/$i"
+    [ "$i" = 20 ] || { ln -s "../$((i + 1))" "fork/$i/x" && ln -s "../$((i + 1))" "fork/$i/y"; }
+done
+cp over.ppm fork/20/end.ppm
+run classify -k 1 -f tsv fork/0
+check "links that fork: exit 0" exits 0
+check "  the one image, once" equal "$(tail -n +2 out | wc -l)" 1
+run inspect -m vit-cifar10 vit-cifar10.h5
+check "inspect of two models: exit 2 or 1" [ "$rc" != 0 ]
+run convert nothing.safetensors -o x.h5
+check "convert of a missing checkpoint: exit 1" exits 1
+check "  is named" err_has nothing.safetensors
+check "  leaves nothing" [ ! -e x.h5 ]
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

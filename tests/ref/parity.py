@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Compare vitrine with the reference libraries on real photos, from the JPEG file on.
+
+usage: parity.py timm --vitrine build/vitrine --photos DIR [--work DIR] [ARCH ...]
+       parity.py dinov2 --vitrine build/vitrine --photos DIR --weights DIR [--size N] [--work DIR]
+
+timm: random-weight models, perturbed so that logits and attention are not flat, saved as safetensors, converted by
+`vitrine convert` and run by `vitrine classify`; the reference is timm's model behind timm's own transform.
+dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
+transformers' model behind transformers' own image processor.
+
+Needs torch, timm, transformers, safetensors, pillow, numpy (tools/train/requirements.txt).
+Exit status 0 when every model is within its bound.
+"""
+import argparse
+import csv
+import os
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from PIL import Image
+
+ARCHITECTURES = [
+    "vit_tiny_patch16_224", "vit_base_patch32_224", "deit_tiny_distilled_patch16_224",
+    "deit3_small_patch16_224", "vit_medium_patch16_reg4_gap_256", "vit_medium_patch16_gap_256",
+    "vit_small_patch16_384",
+]
+LOGIT_BOUND = 1e-4                 # of max |logit|
+FEATURE_BOUND, COSINE_BOUND = 1e-4, 0.999999
+
+
+def perturb(model, seed):
+    """Weights that make every parameter matter: logits spread, attention far from uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    def normal(p):
+        return torch.randn(p.shape, generator=generator)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            leaf = name.rsplit(".", 1)[-1]
+            if "norm" in name and leaf == "weight":
+                p.copy_(1 + 0.2 * normal(p))
+            elif leaf == "gamma":
+                p.copy_(0.5 + 0.2 * normal(p))
+            elif leaf == "bias":
+                p.copy_(0.1 * normal(p))
+            elif leaf in ("cls_token", "dist_token", "reg_token", "pos_embed", "latent"):
+                p.copy_(0.5 * normal(p))
+            elif "qkv" in name:
+                p.copy_(normal(p) * 2.0 / p.shape[1] ** 0.5)
+            else:
+                fan_in = p[0].numel()
+                p.copy_(normal(p) * 1.2 / fan_in ** 0.5)
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}")
+    return done.stdout
+
+
+def photos_of(folder):
+    return sorted(os.path.join(folder, n) for n in os.listdir(folder))
+
+
+def vitrine_logits(vitrine, model, photos, classes):
+    text = run(vitrine, "classify", "-q", "-m", model, "-k", "0", "--format", "tsv",
+               "--output-type", "logit", "--exif", "ignore", *photos)
+    logits = {p: np.full(classes, np.nan, np.float32) for p in photos}
+    for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+        logits[row["path"]][int(row["index"])] = row["score"]
+    return np.stack([logits[p] for p in photos])
+
+
+def check_timm(args):
+    import timm
+    from safetensors.torch import save_file
+    photos, worst = photos_of(args.photos), 0.0
+    print(f"| architecture | max |logit| | std of a photo's logits | max |difference| | ratio | top-5 equal |")
+    for number, arch in enumerate(args.arch or ARCHITECTURES):
+        model = timm.create_model(arch, num_classes=1000).eval()
+        perturb(model, 100 + number)
+        weights, converted = (os.path.join(args.work, arch + s) for s in (".safetensors", ".h5"))
+        save_file({k: v.contiguous() for k, v in model.state_dict().items()}, weights)
+        run(args.vitrine, "convert", "-q", weights, "--arch", arch, "--labels", "imagenet-1k", "-o", converted)
+        config = timm.data.resolve_data_config({}, model=model)
+        transform = timm.data.create_transform(**config)
+        with torch.no_grad():
+            want = torch.cat([model(transform(Image.open(p).convert("RGB"))[None]) for p in photos]).numpy()
+        got = vitrine_logits(args.vitrine, converted, photos, 1000)
+        difference, scale = np.abs(got - want).max(), np.abs(want).max()
+        ratio = difference / scale
+        five = all((np.argsort(-g, kind="stable")[:5] == np.argsort(-w, kind="stable")[:5]).all()
+                   for g, w in zip(got, want))
+        print(f"| {arch} | {scale:.3f} | {want.std(1).mean():.3f} | {difference:.2e} | {ratio:.2e} | {five} |", flush=True)
+        worst = max(worst, ratio if np.isfinite(ratio) else np.inf)
+        os.unlink(weights), os.unlink(converted)
+    return worst <= LOGIT_BOUND
+
+
+def check_dinov2(args):
+    from transformers import AutoModel
+    try:
+        from transformers import BitImageProcessorPil as Processor
+    except ImportError:
+        from transformers import BitImageProcessor as Processor
+    photos = photos_of(args.photos)
+    converted, tokens = os.path.join(args.work, "dinov2.h5"), os.path.join(args.work, "tokens.npy")
+    run(args.vitrine, "convert", "-q", args.weights, "-o", converted)
+    processor = Processor.from_pretrained(args.weights)
+    size = args.size
+    edge = processor.size["shortest_edge"] * size // 224
+    model = AutoModel.from_pretrained(args.weights).eval()
+    run(args.vitrine, "features", "-q", "-m", converted, "--image-size", str(size), "--exif", "ignore",
+        "--tokens", "all", "-o", tokens, *photos)
+    got = np.load(tokens)
+    worst, cosine = 0.0, 1.0
+    for i, path in enumerate(photos):
+        image = Image.open(path).convert("RGB")
+        pixels = processor(image, size={"shortest_edge": edge}, crop_size={"height": size, "width": size},
+                           return_tensors="pt")
+        with torch.no_grad():
+            want = model(**pixels).last_hidden_state[0].numpy()
+        for part in (slice(0, 1), slice(1, None)):
+            a, b = got[i, part].ravel().astype(float), want[part].ravel().astype(float)
+            worst = max(worst, np.linalg.norm(a - b) / np.linalg.norm(b))
+            cosine = min(cosine, a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    print(f"dinov2 at {size} px, {len(photos)} photos: worst relative error {worst:.2e}, least cosine {cosine:.9f}")
+    return worst <= FEATURE_BOUND and cosine >= COSINE_BOUND
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("what", choices=["timm", "dinov2"])
+    ap.add_argument("arch", nargs="*")
+    ap.add_argument("--vitrine", default="build/vitrine")
+    ap.add_argument("--photos", required=True)
+    ap.add_argument("--weights")
+    ap.add_argument("--size", type=int, default=224)
+    ap.add_argument("--work", default="build/parity")
+    args = ap.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+    ok = check_timm(args) if args.what == "timm" else check_dinov2(args)
+    sys.exit(0 if ok else 1)
+
+
+if __name__ == "__main__":
+    main()

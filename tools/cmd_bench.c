@@ -1,0 +1,175 @@
+/*
+ * vitrine bench: how fast a model runs here, beside the FMA peak measured in the same loop. One row
+ * a combination of threads and batch: the median over the rounds, ms per image, images/s, and the
+ * share of peak.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/threads.h"
+#include "tools/cli.h"
+#include "tools/model.h"
+#include "tools/run.h"
+
+enum { MOST = 16, ROUNDS_MOST = 1000 };
+
+struct int_list {
+    int count, value[MOST];
+};
+
+struct bench_options {
+    struct run_options run;
+    struct int_list batches, threads;
+    int rounds;
+};
+
+static enum status parse_list(const char *text, void *field) {
+    struct int_list *list = field;
+    list->count = 0;
+    for (const char *at = text;; at++) {
+        char number[16];
+        size_t length = strcspn(at, ",");
+        long value;
+        if (length == 0 || length >= sizeof number || list->count == MOST)
+            return fail(ST_USAGE, "up to %d numbers from 1 to 4096 with commas between", MOST);
+        memcpy(number, at, length);
+        number[length] = '\0';
+        if (!parse_long(number, 1, 4096, &value))
+            return fail(ST_USAGE, "up to %d numbers from 1 to 4096 with commas between", MOST);
+        list->value[list->count++] = (int)value;
+        at += length;
+        if (!*at) return ST_OK;
+    }
+}
+
+static void show_list(const void *field, char *text, size_t size) {
+    const struct int_list *list = field;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < list->count && used + 8 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", list->value[i]);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Forward passes and peak probes in turn; medians of both. */
+static enum status measure(struct model *model, struct backend *backend, int batch, int rounds,
+                           const uint8_t *pixels, float *logits, double *ms, double *peak) {
+    double seconds[ROUNDS_MOST], flops[ROUNDS_MOST];
+    for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
+        double rate = backend_peak(backend), start = cli_seconds();
+        TRY(model_forward(model, pixels, batch, logits, NULL));
+        if (r < 0) continue;
+        seconds[r] = cli_seconds() - start;
+        flops[r] = rate;
+    }
+    *ms = 1e3 * median(seconds, rounds) / batch;
+    *peak = median(flops, rounds);
+    return ST_OK;
+}
+
+static enum status bench_row(struct bench_options *o, int threads, int batch) {
+    struct backend *backend = NULL;
+    struct model model = {0};
+    uint8_t *pixels = NULL; // (batch, height, width, 3)
+    float *logits = NULL;   // (batch, K)
+    double ms = 0, peak = 0;
+    enum status st;
+    o->run.threads = threads;
+    o->run.batch = batch;
+    TRY_OUT(run_backend_open(&o->run, &backend));
+    TRY_OUT(run_model_open(&o->run, backend, (size_t)batch, &model));
+    size_t image = (size_t)model.preprocess.height * (size_t)model.preprocess.width * 3;
+    pixels = mem_zalloc((size_t)batch, image);
+    logits =
+        mem_zalloc((size_t)batch, (size_t)(model.classes ? model.classes : 1) * sizeof *logits);
+    if (!pixels || !logits) {
+        st = ST_NOMEM;
+        goto out;
+    }
+    for (size_t i = 0; i < (size_t)batch * image; i++)
+        pixels[i] = (uint8_t)(i * 2654435761u >> 24);
+    TRY_OUT(measure(&model, backend, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms,
+                    &peak));
+    double gflops = 2e-6 * vit_macs_run(&model.vit.config) / ms;
+    printf("%s\t%s\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\n", model.info.name,
+           backend_precision(backend), threads, batch, ms, 1e3 / ms, gflops, peak * 1e-9,
+           gflops * 1e9 / peak);
+    fflush(stdout);
+out:
+    model_release(&model);
+    backend_close(backend);
+    mem_free(pixels);
+    mem_free(logits);
+    return st;
+}
+
+int cmd_bench(int argc, char **argv) {
+    struct bench_options o = {.run = run_defaults(), .batches = {2, {1, 8}}, .rounds = 15};
+    int cores = threads_available();
+    o.threads = cores > 1 ? (struct int_list){2, {1, cores}} : (struct int_list){1, {1}};
+    const struct cli_option rows[] = {
+        {.letter = 'm',
+         .name = "model",
+         .argument = "MODEL",
+         .kind = CLI_STRING,
+         .offset = offsetof(struct bench_options, run.model),
+         .help = "the model to run"},
+        {.letter = 'b',
+         .name = "batch",
+         .argument = "LIST",
+         .kind = CLI_CUSTOM,
+         .parse = parse_list,
+         .show = show_list,
+         .offset = offsetof(struct bench_options, batches),
+         .help = "images per pass"},
+        {.letter = 't',
+         .name = "threads",
+         .argument = "LIST",
+         .kind = CLI_CUSTOM,
+         .parse = parse_list,
+         .show = show_list,
+         .offset = offsetof(struct bench_options, threads),
+         .help = "CPU threads"},
+        {.name = "rounds",
+         .argument = "N",
+         .kind = CLI_INT,
+         .lo = 1,
+         .hi = ROUNDS_MOST,
+         .offset = offsetof(struct bench_options, rounds),
+         .help = "passes measured, after two to warm up"},
+    };
+    const struct cli_group groups[] = {{"Options of bench", rows, COUNT_OF(rows), &o},
+                                       run_talk_group(&o.run)};
+    const struct cli cli = {.command = "bench",
+                            .synopsis = "[OPTION]...",
+                            .about =
+                                "Times a model's forward pass beside the FMA peak of this machine, "
+                                "measured in the same loop (medians).",
+                            .groups = groups,
+                            .group_count = COUNT_OF(groups),
+                            .max_args = 0};
+    struct cli_args args;
+    int code = cli_parse(&cli, argc, argv, &args);
+    if (code != CLI_GO) return code;
+    o.run.quiet = !o.run.verbose;
+    printf("model\tprecision\tthreads\tbatch\tms_per_image\timages_per_second\tgflops\tpeak_"
+           "gflops\tof_peak\n");
+    for (int t = 0; t < o.threads.count; t++)
+        for (int b = 0; b < o.batches.count; b++) {
+            enum status st = bench_row(&o, o.threads.value[t], o.batches.value[b]);
+            if (st != ST_OK) return cli_fail("bench", st);
+        }
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_fail("bench", fail(ST_IO, "stdout could not be written"));
+    return 0;
+}

@@ -1,0 +1,149 @@
+/*
+ * vitrine classify: images in, class predictions out. Where a reader of this program begins:
+ *
+ *   parse -> inputs -> backend_open -> model_open -> pipeline (decode, preprocess) ->
+ *   model_forward (logits) -> softmax -> top_k -> rows
+ */
+#include "tools/cli.h"
+#include "tools/inputs.h"
+#include "tools/model.h"
+#include "tools/output.h"
+#include "tools/pipeline.h"
+#include "tools/rows.h"
+#include "tools/run.h"
+
+/* K classes, k of them are told. */
+struct classify {
+    struct run_options run;
+    struct inputs inputs;
+    struct backend *backend;
+    struct model model;
+    struct output output;
+    struct rows rows;
+    struct pipeline_totals totals;
+    int batch, topk;
+    float *logits;                      /* (batch, K) */
+    int *best;                          /* (k) */
+    struct row_prediction *predictions; /* (k) */
+};
+
+static const char about[] =
+    "Class predictions for images. A PATH is a file, a folder (its images, and those of the\n"
+    "folders in it), - (one image on standard input) or @LIST (a file of paths, one a line; @-\n"
+    "reads them from standard input). Rows come in the order of the inputs; an image that fails\n"
+    "has a row with the reason, and the exit status is then 1.";
+
+static int parse(int argc, char **argv, struct run_options *run, struct cli_args *args) {
+    const struct cli_group groups[] = {run_model_group(run), run_image_group(run),
+                                       run_row_group(run), run_talk_group(run)};
+    const struct cli cli = {.command = "classify",
+                            .synopsis = "[OPTION]... PATH...",
+                            .about = about,
+                            .examples =
+                                "  vitrine classify cat.jpg\n"
+                                "  vitrine classify -m vit_base.h5 -f csv -o labels.csv photos/\n"
+                                "  find . -name '*.jpg' | vitrine classify -k 1 -f tsv @-",
+                            .groups = groups,
+                            .group_count = COUNT_OF(groups),
+                            .min_args = 1,
+                            .max_args = -1,
+                            .args_wanted = "an image, a folder, - or @LIST"};
+    return cli_parse(&cli, argc, argv, args);
+}
+
+static enum status open_model(struct classify *c) {
+    TRY(run_backend_open(&c->run, &c->backend));
+    TRY(run_model_open(&c->run, c->backend, c->inputs.count, &c->model));
+    if (c->model.classes == 0)
+        return fail(ST_SHAPE, "%s: has no classification head; 'vitrine features' runs it",
+                    c->run.model);
+    c->batch = run_batch(&c->run, c->backend, c->inputs.count);
+    c->topk = c->run.topk && c->run.topk < c->model.classes ? c->run.topk : c->model.classes;
+    c->logits = mem_zalloc((size_t)c->batch * (size_t)c->model.classes, sizeof *c->logits);
+    c->best = mem_zalloc((size_t)c->topk, sizeof *c->best);
+    c->predictions = mem_zalloc((size_t)c->topk, sizeof *c->predictions);
+    return c->logits && c->best && c->predictions ? ST_OK : ST_NOMEM;
+}
+
+/* logits (K) of one image -> the k best in c->predictions. */
+static void predict(struct classify *c, float *logits) {
+    const struct labels *labels = &c->model.labels;
+    if (c->run.output_type == RUN_PROB) softmax(logits, c->model.classes);
+    top_k(logits, c->model.classes, c->topk, c->best);
+    for (int i = 0; i < c->topk; i++) {
+        int class = c->best[i];
+        bool named = class < labels->count;
+        c->predictions[i] = (struct row_prediction){.index = class,
+                                                    .id = named ? labels->id[class] : NULL,
+                                                    .label = named ? labels->name[class] : NULL,
+                                                    .score = logits[class]};
+    }
+}
+
+/* A batch from the pipeline: one forward pass over its good images, a row for each of its items. */
+static enum status on_batch(void *context, const struct pipeline_batch *batch) {
+    struct classify *c = context;
+    float *logits = c->logits;
+    if (batch->good) TRY(model_forward(&c->model, batch->pixels, batch->good, logits, NULL));
+    for (int i = 0; i < batch->count; i++) {
+        const struct pipeline_item *item = &batch->items[i];
+        struct row row = {
+            .path = item->path, .error = item->error, .width = item->width, .height = item->height};
+        if (!item->error) {
+            if (!all_finite(logits, (size_t)c->model.classes)) {
+                row.error = NOT_FINITE;
+                c->totals.failed++;
+            } else {
+                predict(c, logits);
+                row.predictions = c->predictions;
+                row.count = c->topk;
+            }
+            logits += c->model.classes;
+        }
+        if (row.error && c->run.verbose) cli_say("%s: %s", item->path, row.error);
+        rows_write(&c->rows, &row);
+    }
+    return output_flush(&c->output);
+}
+
+static enum status run_all(struct classify *c) {
+    struct pipeline pipeline = {.next = inputs_next,
+                                .source = &c->inputs,
+                                .on_batch = on_batch,
+                                .context = c,
+                                .total = c->inputs.count,
+                                .batch = c->batch,
+                                .threads = run_threads(&c->run),
+                                .image = run_image_options(&c->run),
+                                .preprocess = &c->model.preprocess,
+                                .stop_on_error = c->run.on_error == RUN_ON_ERROR_STOP,
+                                .progress = run_progress(&c->run)};
+    enum status st;
+    rows_begin(&c->rows, c->output.file, (enum row_format)c->run.format);
+    st = pipeline_run(&pipeline, &c->totals);
+    rows_end(&c->rows);
+    return st;
+}
+
+int cmd_classify(int argc, char **argv) {
+    struct classify c = {.run = run_defaults()};
+    struct cli_args args;
+    enum status st;
+    int code = parse(argc, argv, &c.run, &args);
+    if (code != CLI_GO) return code;
+    st = inputs_open(&c.inputs, args.items, args.count);
+    if (st == ST_OK) st = run_check_output(&c.run, c.run.output, &c.inputs);
+    if (st == ST_OK) st = output_open(&c.output, c.run.output);
+    if (st == ST_OK) st = open_model(&c);
+    if (st == ST_OK) st = run_all(&c);
+    st = output_close(&c.output, st);
+    if (st == ST_OK) run_summary(&c.run, &c.totals);
+    code = st != ST_OK ? cli_fail("classify", st) : c.totals.failed > 0;
+    mem_free(c.predictions);
+    mem_free(c.best);
+    mem_free(c.logits);
+    model_release(&c.model);
+    backend_close(c.backend);
+    inputs_release(&c.inputs);
+    return code;
+}

@@ -1,0 +1,223 @@
+/*
+ * vitrine inspect MODEL: what is in a model file, without running it: architecture, preprocessing,
+ * labels, origin, tensors; and with --verify its self-test: the stored image through the whole
+ * forward pass.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/cli.h"
+#include "tools/model.h"
+#include "tools/run.h"
+
+struct inspect_options {
+    struct run_options run;
+    bool tensors, verify, labels;
+};
+
+static void print_info(const struct model_info *info) {
+    printf("name           %s\n", info->name);
+    printf("architecture   %s (family %s)\n", info->architecture, info->family);
+    printf("source         %s\n", info->source);
+    if (info->source_sha256[0]) printf("source sha256  %s\n", info->source_sha256);
+    printf("licence        %s\n", info->license);
+    for (size_t i = 0; i < info->notes; i++)
+        printf("%-14s %s\n", info->note_names[i], info->note_values[i]);
+}
+
+static void print_vit(const struct vit_config *c) {
+    int grid_h = c->image_h / c->patch_h, grid_w = c->image_w / c->patch_w;
+    printf("\nimage          %d x %d (height x width), patches of %d x %d: %d x %d = %d\n",
+           c->image_h, c->image_w, c->patch_h, c->patch_w, grid_h, grid_w, grid_h * grid_w);
+    printf("tokens         %d:%s%s", vit_config_prefix(c) + grid_h * grid_w,
+           c->class_token ? " class," : "", c->dist_token ? " distillation," : "");
+    if (c->registers) printf(" %d registers,", c->registers);
+    printf(" %d patches\n", grid_h * grid_w);
+    if (c->positions)
+        printf("positions      learned on a %d x %d grid%s, resampled by %s\n", c->pos_grid_h,
+               c->pos_grid_w, c->pos_prefix ? " and the prefix tokens" : "",
+               resample_name(c->pos_resample));
+    else
+        printf("positions      none\n");
+    printf("width          %d, %d blocks, %d heads of %d, hidden %d\n", c->dim, c->depth, c->heads,
+           c->dim / c->heads, c->hidden);
+    printf("blocks         %s, LayerNorm eps %g%s%s%s, query/key norm: %s\n",
+           c->swiglu ? "SwiGLU" : vit_activation_name(c->activation), c->norm_eps,
+           c->qkv_bias ? "" : ", qkv without bias", c->layer_scale ? ", LayerScale" : "",
+           c->pre_norm ? ", norm before the first block" : "", vit_qk_norm_name(c->qk_norm));
+    printf("pool           %s%s%s\n", vit_pool_name(c->pool), c->norm ? ", after norm" : "",
+           c->fc_norm ? ", before fc_norm" : "");
+    if (c->classes)
+        printf("classes        %d%s\n", c->classes, c->dist_token ? " (two heads, averaged)" : "");
+    else
+        printf("classes        none: serves features, not classify\n");
+    printf("multiply-adds  %.3f G an image\n", vit_macs(c) * 1e-9);
+}
+
+static void print_preprocess(const struct preprocess_spec *p) {
+    printf("\npreprocessing  %d x %d, crop_pct %g, crop mode %s, %s, crop offset %s\n", p->height,
+           p->width, p->crop_pct, p->crop_mode, p->interpolation, p->crop_rounding);
+    printf("normalisation  mean %g,%g,%g  std %g,%g,%g\n", p->mean[0], p->mean[1], p->mean[2],
+           p->std[0], p->std[1], p->std[2]);
+}
+
+static enum status print_labels(struct h5 *file, int classes, bool all) {
+    char **ids = NULL, **names = NULL;
+    size_t count = 0;
+    enum status st = labels_group_read(file, classes, &ids, &names, &count);
+    if (st == ST_OK && count) {
+        size_t shown = all || count <= 10 ? count : 3;
+        printf("labels         %zu\n", count);
+        for (size_t i = 0; i < shown; i++)
+            printf("  %5zu  %s  %s\n", i, ids[i], names[i]);
+        if (shown < count) printf("      ...  (--labels shows all)\n");
+    } else if (st == ST_OK) {
+        printf("labels         none: classes are numbers\n");
+    }
+    h5_free_names(ids, count);
+    h5_free_names(names, count);
+    return st;
+}
+
+static enum status print_tensors(struct h5 *file, bool each) {
+    struct h5_dataset *datasets = NULL;
+    size_t count = 0, elements = 0, bytes = 0;
+    TRY(h5_list(file, "/parameters", &datasets, &count));
+    for (size_t i = 0; i < count; i++) {
+        size_t product = 1;
+        char shape[128];
+        for (int d = 0; d < datasets[i].rank; d++)
+            product *= datasets[i].dims[d];
+        elements += product;
+        bytes += product * dtype_size(datasets[i].dtype);
+        if (each)
+            printf("  %-44s %-6s %s\n", datasets[i].name, dtype_name(datasets[i].dtype),
+                   shape_text(datasets[i].dims, datasets[i].rank, shape, sizeof shape));
+    }
+    printf("parameters     %zu in %zu tensors, %.1f MB\n", elements, count, (double)bytes * 1e-6);
+    h5_free_datasets(datasets, count);
+    return ST_OK;
+}
+
+static enum status print_file(struct h5 *file, const struct inspect_options *options) {
+    struct model_info info = {0};
+    struct preprocess_spec preprocess;
+    struct vit_config config;
+    enum status st = model_info_read(file, &info);
+    if (st == ST_OK) print_info(&info);
+    if (st == ST_OK && strcmp(info.family, "vit") != 0)
+        st = fail(ST_FORMAT, "%s: family is '%s', this version knows 'vit'", h5_name(file),
+                  info.family);
+    model_info_release(&info);
+    TRY(st);
+    TRY(vit_config_read(file, &config));
+    print_vit(&config);
+    TRY(preprocess_spec_read(file, &preprocess));
+    print_preprocess(&preprocess);
+    TRY(print_labels(file, config.classes, options->labels));
+    return print_tensors(file, options->tensors);
+}
+
+/* Runs the stored image; *ratio = max |difference| / max |expected|. */
+static enum status run_selftest(const struct run_options *run, const struct selftest *test,
+                                double *ratio) {
+    struct backend *backend = NULL;
+    struct model model = {0};
+    float *output = mem_zalloc(test->count, sizeof *output); // (count)
+    double difference = 0, most = 0;
+    enum status st = output ? ST_OK : ST_NOMEM;
+    if (st == ST_OK) st = run_backend_open(run, &backend);
+    if (st == ST_OK) st = run_model_open(run, backend, 1, &model);
+    if (st == ST_OK &&
+        (model.preprocess.height != test->height || model.preprocess.width != test->width ||
+         test->count != (size_t)(model.classes ? model.classes : model.dim)))
+        st = fail(ST_SHAPE,
+                  "%s: /selftest is a %d x %d image with %zu outputs, the model takes %d x %d",
+                  run->model, test->height, test->width, test->count, model.preprocess.height,
+                  model.preprocess.width);
+    if (st == ST_OK) {
+        const struct vit_taps pooled = {.layer = -1, .pooled = output};
+        st = model_forward(&model, test->image, 1, model.classes ? output : NULL,
+                           model.classes ? NULL : &pooled);
+    }
+    for (size_t i = 0; st == ST_OK && i < test->count; i++) {
+        double d = fabs((double)output[i] - (double)test->expected[i]);
+        if (!(d <= difference)) difference = d; /* a NaN stays */
+        if (fabs((double)test->expected[i]) > most) most = fabs((double)test->expected[i]);
+    }
+    *ratio = difference / (most > 0 ? most : 1);
+    model_release(&model);
+    backend_close(backend);
+    mem_free(output);
+    return st;
+}
+
+static enum status verify(struct h5 *file, const struct inspect_options *options) {
+    struct selftest test = {0};
+    double ratio = 0;
+    enum status st;
+    TRY(selftest_read(file, &test));
+    if (!test.image) return fail(ST_FORMAT, "%s: has no /selftest to verify", h5_name(file));
+    st = run_selftest(&options->run, &test, &ratio);
+    if (st == ST_OK) {
+        bool ok = ratio <= test.tolerance;
+        printf(
+            "self-test      %s: max |difference| %.2e of max |expected| over %zu outputs, allowed "
+            "%.0e; expected by %s\n",
+            ok ? "passed" : "FAILED", ratio, test.count, test.tolerance, test.origin);
+        if (!ok) st = fail(ST_FORMAT, "%s: the self-test failed", h5_name(file));
+    }
+    selftest_release(&test);
+    return st;
+}
+
+int cmd_inspect(int argc, char **argv) {
+    struct inspect_options o = {.run = run_defaults()};
+    const struct cli_option rows[] = {
+        {.name = "tensors",
+         .kind = CLI_FLAG,
+         .offset = offsetof(struct inspect_options, tensors),
+         .help = "every tensor: name, type, shape"},
+        {.name = "labels",
+         .kind = CLI_FLAG,
+         .offset = offsetof(struct inspect_options, labels),
+         .help = "every class"},
+        {.name = "verify",
+         .kind = CLI_FLAG,
+         .offset = offsetof(struct inspect_options, verify),
+         .help = "run the self-test of the file; exit status 1 if it fails"},
+    };
+    const struct cli_group groups[] = {{"Options of inspect", rows, COUNT_OF(rows), &o},
+                                       run_model_group(&o.run),
+                                       run_talk_group(&o.run)};
+    const struct cli cli = {
+        .command = "inspect",
+        .synopsis = "[OPTION]... [MODEL]",
+        .about = "Shows what is in a model: a file, or the name of an embedded or pulled "
+                 "model.",
+        .examples = "  vitrine inspect vit-cifar10 --verify\n"
+                    "  vitrine inspect model.h5 --tensors\n",
+        .groups = groups,
+        .group_count = COUNT_OF(groups),
+        .min_args = 0,
+        .max_args = 1};
+    struct cli_args args;
+    struct h5 *file = NULL;
+    enum status st;
+    int code = cli_parse(&cli, argc, argv, &args);
+    if (code != CLI_GO) return code;
+    if (args.count && o.run.model != run_defaults().model)
+        return cli_fail("inspect", fail(ST_USAGE, "both --model %s and %s: want one model",
+                                        o.run.model, args.items[0]));
+    if (args.count) o.run.model = args.items[0];
+    st = model_find(o.run.model, &file);
+    if (st == ST_OK) st = print_file(file, &o);
+    if (st == ST_OK && o.verify) {
+        fflush(stdout);
+        st = verify(file, &o);
+    }
+    if (h5_close(&file) != ST_OK && st == ST_OK) st = ST_IO;
+    if (fflush(stdout) != 0 && st == ST_OK) st = fail(ST_IO, "standard output: cannot be written");
+    return st == ST_OK ? 0 : cli_fail("inspect", st);
+}

@@ -1,0 +1,99 @@
+/* output: see output.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "tools/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status failed(const struct output *out, const char *what, int error) {
+    /* The reader (head, less) has what it wanted: end quietly, but end. */
+    if (error == EPIPE) return fail(ST_IO, "%s", "");
+    return fail(ST_IO, "%s: %s: %s", out->shown, what, strerror(error));
+}
+
+enum status output_open(struct output *out, const char *path) {
+    char target[PATH_MAX];
+    struct stat info;
+    bool exists;
+    *out = (struct output){.file = stdout, .shown = "stdout"};
+    if (!path || strcmp(path, "-") == 0) return ST_OK;
+    out->shown = path;
+    out->file = NULL;
+    exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode)) return failed(out, "cannot be written", EISDIR);
+    if (exists && !S_ISREG(info.st_mode)) {
+        out->file = fopen(path, "w");
+        return out->file ? ST_OK : failed(out, "cannot be written", errno);
+    }
+    /* A link stays a link: the file behind it is the one replaced. */
+    out->path = str_copy(exists && realpath(path, target) ? target : path);
+    out->part = out->path ? str_format("%s.%ld.part", out->path, (long)getpid()) : NULL;
+    if (!out->part) return mem_free(out->path), out->path = NULL, ST_NOMEM;
+    if (!exists || access(path, W_OK) == 0) out->file = fopen(out->part, "w");
+    if (!out->file) {
+        enum status st = failed(out, "cannot be written", errno);
+        mem_free(out->path);
+        mem_free(out->part);
+        out->path = out->part = NULL;
+        return st;
+    }
+    if (exists) (void)fchmod(fileno(out->file), info.st_mode & 07777);
+    return ST_OK;
+}
+
+enum status output_flush(struct output *out) {
+    errno = 0;
+    if (fflush(out->file) == 0 && !ferror(out->file)) return ST_OK;
+    return failed(out, "the results could not be written", errno ? errno : EIO);
+}
+
+/* The sentence of a run that could not finish, and where its results so far are. */
+static enum status keep_part(struct output *out, enum status done) {
+    struct stat info;
+    char why[1024];
+    size_t length = strlen(fail_message());
+    if (stat(out->part, &info) != 0 || info.st_size == 0) {
+        unlink(out->part);
+        return done;
+    }
+    length = length < sizeof why ? length : sizeof why - 1;
+    memcpy(why, fail_message(), length);
+    why[length] = 0;
+    return fail(done, "%s; what was written so far is in %s", why, out->part);
+}
+
+enum status output_close(struct output *out, enum status done) {
+    enum status st = done;
+    if (!out->file) return done;
+    if (st == ST_OK) st = output_flush(out);
+    if (out->file != stdout && fclose(out->file) != 0 && st == ST_OK)
+        st = failed(out, "the results could not be written", errno);
+    if (out->part && st == ST_OK && rename(out->part, out->path) != 0)
+        st = failed(out, "could not be given its name", errno);
+    if (out->part && st != ST_OK) st = keep_part(out, st);
+    mem_free(out->path);
+    mem_free(out->part);
+    memset(out, 0, sizeof *out);
+    return st;
+}
+
+enum status output_check_regular(const char *path) {
+    struct stat info;
+    if (strcmp(path, "-") == 0)
+        return fail(ST_USAGE, "option --output: HDF5 cannot be written to stdout, want a file");
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return fail(ST_USAGE, "option --output: %s is no regular file; HDF5 needs one", path);
+    return ST_OK;
+}
+
+enum status output_check_spares(const char *path, const char *input) {
+    struct stat out, in;
+    if (!path || !input || stat(path, &out) != 0 || !S_ISREG(out.st_mode)) return ST_OK;
+    if (stat(input, &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) return ST_OK;
+    return fail(ST_USAGE, "option --output: %s would overwrite the input %s", path, input);
+}

@@ -1,0 +1,245 @@
+/* rows: see rows.h. One writer a format; errors of the file are found by its owner's flush. */
+#include "tools/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+/* 9 significant digits bring every fp32 back; the decimal sign is a dot in every locale. */
+const char *rows_score_text(float score, const char *format, char text[48]) {
+    char *comma;
+    snprintf(text, 48, format, (double)score);
+    comma = strchr(text, ',');
+    if (comma) *comma = '.';
+    return text;
+}
+
+/* The id, or the index as text when the model names none. */
+static const char *id_text(const struct row_prediction *p, char text[16]) {
+    if (p->id) return p->id;
+    snprintf(text, 16, "%d", p->index);
+    return text;
+}
+
+/* ---- TSV ------------------------------------------------------------------------------------ */
+
+static void put_tsv(FILE *file, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '\t': fputs("\\t", file); break;
+        case '\n': fputs("\\n", file); break;
+        case '\r': fputs("\\r", file); break;
+        case '\\': fputs("\\\\", file); break;
+        default: fputc((unsigned char)*text, file);
+        }
+    }
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------ */
+
+static void put_csv(FILE *file, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc((unsigned char)*text, file);
+    }
+    fputc('"', file);
+}
+
+void rows_put_field(FILE *file, enum row_format format, const char *text) {
+    (format == ROW_TSV ? put_tsv : put_csv)(file, text);
+}
+
+/* ---- both tables ---------------------------------------------------------------------------- */
+
+static void table_header(const struct rows *rows) {
+    static const char *const names[] = {"path", "status", "rank",  "index",
+                                        "id",   "label",  "score", "message"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        fprintf(rows->file, "%s%s", i ? rows->format == ROW_TSV ? "\t" : "," : "", names[i]);
+    fputc('\n', rows->file);
+}
+
+static void table_line(const struct rows *rows, const char *const fields[8]) {
+    bool tsv = rows->format == ROW_TSV;
+    for (int i = 0; i < 8; i++) {
+        if (i) fputc(tsv ? '\t' : ',', rows->file);
+        (tsv ? put_tsv : put_csv)(rows->file, fields[i]);
+    }
+    fputc('\n', rows->file);
+}
+
+static void write_table(const struct rows *rows, const struct row *row) {
+    if (row->error) {
+        const char *fields[8] = {row->path, "error", "", "", "", "", "", row->error};
+        table_line(rows, fields);
+        return;
+    }
+    for (int i = 0; i < row->count; i++) {
+        const struct row_prediction *p = &row->predictions[i];
+        char rank[16], index[16], number[16], score[48];
+        const char *id = id_text(p, number);
+        const char *fields[8] = {row->path, "ok", rank, index, id, p->label ? p->label : id,
+                                 score,     ""};
+        snprintf(rank, sizeof rank, "%d", i + 1);
+        snprintf(index, sizeof index, "%d", p->index);
+        rows_score_text(p->score, "%.9g", score);
+        table_line(rows, fields);
+    }
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* The length of the well-formed UTF-8 character at `text` (RFC 3629), 0 when there is none. */
+static int utf8_length(const unsigned char *text) {
+    unsigned char first = text[0], low = 0x80, high = 0xbf;
+    int length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first > 0xf4) return 0;
+    if (first == 0xe0) low = 0xa0;  /* overlong */
+    if (first == 0xed) high = 0x9f; /* surrogates */
+    if (first == 0xf0) low = 0x90;  /* overlong */
+    if (first == 0xf4) high = 0x8f; /* beyond U+10FFFF */
+    for (int i = 1; i < length; i++) {
+        if (text[i] < low || text[i] > high) return 0; /* also the final zero */
+        low = 0x80, high = 0xbf;
+    }
+    return length;
+}
+
+bool rows_is_utf8(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        int length = utf8_length(at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
+
+static void put_json(FILE *file, const char *text) {
+    static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+    const unsigned char *at = (const unsigned char *)text;
+    fputc('"', file);
+    while (*at) {
+        int length = utf8_length(at);
+        const char *escape = strchr(plain, *at);
+        if (length == 0) {
+            fputs("\xef\xbf\xbd", file); /* U+FFFD */
+            length = 1;
+        } else if (escape)
+            fprintf(file, "\\%c", letter[escape - plain]);
+        else if (*at < 0x20 || *at == 0x7f)
+            fprintf(file, "\\u%04x", *at);
+        else
+            fwrite(at, 1, (size_t)length, file);
+        at += length;
+    }
+    fputc('"', file);
+}
+
+static void put_json_prediction(FILE *file, const struct row_prediction *p, int rank) {
+    char number[16], score[48];
+    const char *id = id_text(p, number);
+    fprintf(file, "%s{\"rank\":%d,\"index\":%d,\"id\":", rank > 1 ? "," : "", rank, p->index);
+    put_json(file, id);
+    fputs(",\"label\":", file);
+    put_json(file, p->label ? p->label : id);
+    /* JSON has no word for what is not a number. */
+    fprintf(file, ",\"score\":%s}",
+            isfinite(p->score) ? rows_score_text(p->score, "%.9g", score) : "null");
+}
+
+static void write_object(FILE *file, const struct row *row) {
+    fputs("{\"path\":", file);
+    put_json(file, row->path);
+    if (!rows_is_utf8(row->path)) {
+        fputs(",\"path_hex\":\"", file);
+        for (const char *at = row->path; *at; at++)
+            fprintf(file, "%02x", (unsigned char)*at);
+        fputc('"', file);
+    }
+    fprintf(file, ",\"status\":\"%s\"", row->error ? "error" : "ok");
+    if (row->error) {
+        fputs(",\"width\":null,\"height\":null,\"predictions\":[],\"message\":", file);
+        put_json(file, row->error);
+    } else {
+        fprintf(file, ",\"width\":%d,\"height\":%d,\"predictions\":[", row->width, row->height);
+        for (int i = 0; i < row->count; i++)
+            put_json_prediction(file, &row->predictions[i], i + 1);
+        fputs("],\"message\":null", file);
+    }
+    fputc('}', file);
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* A file's name must not move the cursor, nor look like two. */
+static void put_visible(FILE *file, const char *text) {
+    for (; *text; text++) {
+        char one[2] = {*text, 0};
+        if ((unsigned char)*text >= 0x20 && *text != 0x7f)
+            fputc((unsigned char)*text, file);
+        else if (strchr("\t\n\r", *text))
+            put_tsv(file, one);
+        else
+            fprintf(file, "\\x%02x", (unsigned char)*text);
+    }
+}
+
+static void write_text(FILE *file, const struct row *row) {
+    char number[16], score[48];
+    int width = 0;
+    put_visible(file, row->path);
+    fputc('\n', file);
+    if (row->error) {
+        fputs("  error: ", file);
+        put_visible(file, row->error);
+        fputc('\n', file);
+        return;
+    }
+    for (int i = 0; i < row->count; i++) {
+        int length = (int)strlen(id_text(&row->predictions[i], number));
+        if (length > width) width = length;
+    }
+    for (int i = 0; i < row->count; i++) {
+        const struct row_prediction *p = &row->predictions[i];
+        const char *id = id_text(p, number);
+        fprintf(file, "  %s  ", rows_score_text(p->score, "%6.4f", score));
+        /* The id stands once where the model has no other name for the class. */
+        if (p->label && strcmp(p->label, id) != 0) fprintf(file, "%-*s  ", width, id);
+        put_visible(file, p->label ? p->label : id);
+        fputc('\n', file);
+    }
+}
+
+/* ---- the door ------------------------------------------------------------------------------- */
+
+void rows_begin(struct rows *rows, FILE *file, enum row_format format) {
+    *rows = (struct rows){.file = file, .format = format};
+    if (format == ROW_TSV || format == ROW_CSV) table_header(rows);
+    if (format == ROW_JSON) fputc('[', file);
+}
+
+void rows_write(struct rows *rows, const struct row *row) {
+    switch (rows->format) {
+    case ROW_TEXT: write_text(rows->file, row); break;
+    case ROW_TSV:
+    case ROW_CSV: write_table(rows, row); break;
+    case ROW_JSON:
+        fputs(rows->written ? ",\n " : "\n ", rows->file);
+        write_object(rows->file, row);
+        break;
+    case ROW_JSONL:
+        write_object(rows->file, row);
+        fputc('\n', rows->file);
+        break;
+    }
+    rows->written++;
+}
+
+void rows_end(struct rows *rows) {
+    if (rows->format == ROW_JSON) fputs(rows->written ? "\n]\n" : "]\n", rows->file);
+}

@@ -1,0 +1,60 @@
+/*
+ * rows: an image's predictions as text, TSV, CSV, JSON or JSON lines. Stable: scripts read them.
+ *
+ * tsv, csv   a header, then a line per (image, rank); a failed image has one line:
+ *            path status rank index id label score message
+ * jsonl      an object an image: {"path","status","width","height",
+ *            "predictions":[{"rank","index","id","label","score"}],"message"}; a failed image has
+ *            null sizes and no predictions, a good one a null message
+ * json       one array of those objects
+ * text       for a person: the path, then the score, id and label of each prediction
+ *
+ * Scores carry 9 significant digits, which give the same fp32 back. Names of files may hold any
+ * byte: TSV writes tab, newline, carriage return and backslash as \t \n \r \\; CSV quotes by RFC
+ * 4180 (lines end in \n); text shows control bytes as TSV or \xNN; JSON is always valid UTF-8: what
+ * is not becomes U+FFFD, and "path_hex" then has the bytes of the path in hexadecimal.
+ */
+#ifndef TOOLS_ROWS_H
+#define TOOLS_ROWS_H
+
+#include <stdio.h>
+
+#include "kernels/base.h"
+
+/* The order of --format's choices in tools/run.c. */
+enum row_format { ROW_TEXT, ROW_TSV, ROW_CSV, ROW_JSON, ROW_JSONL };
+
+struct row_prediction {
+    int index;         /* of the class */
+    const char *id;    /* NULL = the index as text */
+    const char *label; /* NULL = the id */
+    float score;
+};
+
+struct row {
+    const char *path;
+    const char *error; /* the reason of a failed image; NULL = the predictions hold */
+    int width, height; /* of the upright picture */
+    const struct row_prediction *predictions; /* (count), best first */
+    int count;
+};
+
+struct rows {
+    FILE *file;
+    enum row_format format;
+    size_t written; /* images */
+};
+
+/* What stands before the first row, the rows in order, and what stands after the last. */
+void rows_begin(struct rows *rows, FILE *file, enum row_format format);
+void rows_write(struct rows *rows, const struct row *row);
+void rows_end(struct rows *rows);
+
+/* One field of a TSV or CSV line, escaped as above. */
+void rows_put_field(FILE *file, enum row_format format, const char *text);
+/* Whether text is valid UTF-8. */
+bool rows_is_utf8(const char *text);
+/* A number by a printf format of one double, the decimal sign a dot in every locale. */
+const char *rows_score_text(float score, const char *format, char text[48]);
+
+#endif
