@@ -1,0 +1,31 @@
+/*
+ * embedded: see embedded.h. The assembler copies each file into the read-only data of the program.
+ */
+#include "weights/models/embedded.h"
+
+#if defined(__APPLE__)
+#error "embedding needs an ELF assembler"
+#endif
+
+#define EMBED(symbol, path)                                                                        \
+    __asm__(".section .rodata\n.balign 64\n" #symbol ":\n.incbin \"" path "\"\n" #symbol           \
+            "_end:\n.byte 0\n.text\n");                                                            \
+    extern const unsigned char symbol[], symbol##_end[]
+
+EMBED(embedded_vit_cifar10, "weights/models/vit-cifar10.h5");
+
+static const struct {
+    const char *name;
+    const unsigned char *bytes, *end;
+} files[] = {
+    {"vit-cifar10", embedded_vit_cifar10, embedded_vit_cifar10_end},
+};
+
+const char *embedded_model_name(size_t index) {
+    return index < COUNT_OF(files) ? files[index].name : NULL;
+}
+
+const unsigned char *embedded_model_bytes(size_t index, size_t *size) {
+    *size = (size_t)(files[index].end - files[index].bytes);
+    return files[index].bytes;
+}
