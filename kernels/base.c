@@ -128,9 +128,11 @@ static enum status read_all(int fd, const char *path, size_t limit, uint8_t **by
     struct stat info;
     void *data = NULL;
     size_t guess = 65536;
-    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
-        return fail(ST_IO, "%s: is a directory", path);
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    if (fstat(fd, &info) != 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) return fail(ST_IO, "%s: is a directory", path);
+    if (fd != STDIN_FILENO && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)))
+        return fail(ST_IO, "%s: is a device, expected a file", path); /* it may never end */
+    if (S_ISREG(info.st_mode)) {
         if ((uintmax_t)info.st_size > limit)
             return fail(ST_FORMAT, "%s: %jd bytes, at most %zu are taken", path,
                         (intmax_t)info.st_size, limit);

@@ -532,6 +532,9 @@ check "  makes no file of that name" [ ! -e ./- ]
 run bench --rounds 1 --batch 1 --threads 1
 "$bin" bench --rounds 1 --batch 1 --threads 1 >/dev/full 2>err
 check "bench onto a full disk: exit 1" equal $? 1
+run classify -f tsv /dev/zero
+check "a device instead of a file: exit 1" exits 1
+check "  at once, by what it is" out_has "is a device"
 # Links that fork: 2^20 ways down, each folder once.
 mkdir fork
 for i in $(seq 0 20); do
