@@ -159,7 +159,7 @@ fuzz:
 test-cuda:
 	@echo "0 passed, 0 failed, 0 skipped: this version has no CUDA backend"
 
-## bench: throughput of a random-weight ViT beside the FMA peak of this machine
+## bench: the embedded model's speed beside the FMA peak of this machine
 bench: all
 	@$(BINARY) bench
 

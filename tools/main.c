@@ -39,7 +39,7 @@ static void show_device(const char *device) {
     if (backend_open(&options, &backend) == ST_OK)
         printf("device: %s\n", backend_describe(backend));
     else
-        printf("device: %s\n", fail_message());
+        printf("%s\n", fail_message()); /* "device cuda: ..." */
     backend_close(backend);
 }
 
