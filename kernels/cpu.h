@@ -176,11 +176,9 @@ enum status cpu_linear_op(struct backend *be, const struct linear *linear, enum 
                           const struct act *y) MUST_CHECK;
 
 /*
- * How a product over `rows` rows of one image is split: blocks of equal height, the first ones a
- * row higher.
+ * First row of a block, of `blocks` of equal height, the first ones a row higher; block == blocks
+ * gives rows.
  */
-int cpu_linear_blocks(const struct cpu_linear *linear, int rows);
-/* First row of a block; block == blocks gives rows. */
 int cpu_block_row(int rows, int blocks, int block);
 /* Builds what oneDNN needs for a piece over `rows` rows. Outside parallel parts. */
 enum status cpu_piece_prepare(const struct cpu *cpu, const struct cpu_linear *linear,

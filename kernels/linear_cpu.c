@@ -59,7 +59,8 @@ static int block_rows(const struct cpu_linear *linear) {
     return linear->onednn ? ONEDNN_BLOCK_ROWS : OWN_BLOCK_ROWS;
 }
 
-int cpu_linear_blocks(const struct cpu_linear *linear, int rows) {
+/* How many blocks a product over `rows` rows of one image is cut into. */
+static int row_blocks(const struct cpu_linear *linear, int rows) {
     int blocks = divide_up(rows, block_rows(linear));
     double operations = 2.0 * rows * linear->head.in * linear->head.out / TASK_OPERATIONS;
     return operations < blocks ? at_least((int)operations, 1) : blocks;
@@ -90,7 +91,7 @@ static bool use_onednn(const struct cpu *cpu, int rows) {
 /* Cuts [0, out) into pieces; half of them on each side of out/2, so that SwiGLU finds its pairs. */
 static enum status cut_pieces(struct cpu_linear *linear, int rows) {
     int in = linear->head.in, out = linear->head.out;
-    int wanted = divide_up(tasks_wanted(rows, in, out), cpu_linear_blocks(linear, rows));
+    int wanted = divide_up(tasks_wanted(rows, in, out), row_blocks(linear, rows));
     int halves = out % 2 == 0 && wanted > 1 && out >= 2 * PIECE_STEP ? 2 : 1;
     int width = out / halves, parts = halves == 1 && out % 2 == 0 ? 1 : divide_up(wanted, halves);
     int step = divide_up(divide_up(width, parts), PIECE_STEP) * PIECE_STEP;
@@ -149,7 +150,7 @@ static enum status pack(struct cpu *cpu, struct cpu_linear *linear,
         threads_run(cpu->threads, linear->piece_count, pack_own, &call);
         return ST_OK;
     }
-    blocks = cpu_linear_blocks(linear, rows);
+    blocks = row_blocks(linear, rows);
     for (int i = 0; i < linear->piece_count; i++) {
         struct cpu_piece *piece = &linear->pieces[i];
         TRY(onednn_pack(cpu->onednn, spec->weight + (size_t)piece->column * (size_t)spec->in,
@@ -377,7 +378,7 @@ enum status cpu_linear_op(struct backend *be, const struct linear *linear, enum 
     call.has_residual = residual != NULL;
     if (residual) call.residual = *residual;
     merge_call(&call);
-    call.blocks = cpu_linear_blocks(call.linear, call.x.tokens);
+    call.blocks = row_blocks(call.linear, call.x.tokens);
     call.groups = call.linear->piece_count;
     if (epilogue == EPILOGUE_SWIGLU && call.groups > 1) call.groups /= 2;
     TRY(prepare(cpu, &call));

@@ -184,8 +184,9 @@ struct image_options run_image_options(const struct run_options *run) {
     return image;
 }
 
-struct model_options run_model_options(const struct run_options *run, const struct backend *backend,
-                                       size_t inputs) {
+/* Points into *run. */
+static struct model_options model_options(const struct run_options *run,
+                                          const struct backend *backend, size_t inputs) {
     static const enum crop_mode modes[] = {CROP_CENTER, CROP_SQUASH, CROP_BORDER};
     static const enum filter kinds[] = {FILTER_NEAREST, FILTER_BOX,     FILTER_BILINEAR,
                                         FILTER_HAMMING, FILTER_BICUBIC, FILTER_LANCZOS};
@@ -209,7 +210,7 @@ enum status run_backend_open(const struct run_options *run, struct backend **out
 
 enum status run_model_open(const struct run_options *run, struct backend *backend, size_t inputs,
                            struct model *out) {
-    struct model_options options = run_model_options(run, backend, inputs);
+    struct model_options options = model_options(run, backend, inputs);
     const struct preprocess *rule = &out->preprocess;
     TRY(model_open(run->model, &options, backend, out));
     if (out->resampled && !run->quiet)

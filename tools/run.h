@@ -60,9 +60,6 @@ int run_batch(const struct run_options *run, const struct backend *backend, size
 
 struct backend_options run_backend_options(const struct run_options *run);
 struct image_options run_image_options(const struct run_options *run);
-/* Points into *run, which must outlive it. */
-struct model_options run_model_options(const struct run_options *run, const struct backend *backend,
-                                       size_t inputs);
 
 /* backend_open by the options, and its one line on stderr unless -q. */
 enum status run_backend_open(const struct run_options *run, struct backend **out) MUST_CHECK;
