@@ -1,11 +1,13 @@
 /*
- * attention_cpu: y = softmax(score(q, k)) v for a range of query rows of one (image, head).
+ * attention_cpu: y = softmax(score(q, k) + bias + mask) v for a range of query rows of one (image,
+ * head), or of one (window, head), whose slots name the rows of q, k, v and y that they stand for.
  *
  * Queries lie across the lanes: a row block is 2 VL queries, transposed once; each key and each
  * channel of v is a broadcast. A row's scores, maximum, sum and result never leave its lane, so its
  * bits do not depend on the rows beside it, and any head width works. For each block of keys:
  *   copy     k, v block      (block, D)         contiguous, k normalised for SCORE_COSINE
- *   scores   q^T, k      ->  s (block, 2 VL)    kept in L1; the greatest is tracked on the way
+ *   scores   q^T, k      ->  s (block, 2 VL)    kept in L1; bias and mask, then the greatest are
+ *                                               taken on the way
  *   softmax  s           ->  e^(s - greatest)   running maximum and sum over the key blocks
  *   values   s, v        ->  o^T (D, 2 VL)      rescaled when the maximum grew
  * Blocks are balanced parts of at most KEY_BLOCK keys, fixed by tk alone; scratch is O((ROW_CAP +
@@ -51,6 +53,13 @@ static int ceil_div(int a, int b) {
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
+}
+
+/* The row of x that a slot stands for; `padding` for a slot that is none (NULL: zeros). */
+static const float *row_of(const struct attention_task *t, const float *x, size_t pitch, int slot,
+                           const float *padding) {
+    int token = t->tokens == NULL ? slot : t->tokens[slot];
+    return token < 0 ? padding : x + (size_t)token * pitch;
 }
 
 /* Sets the pointers into `base` for `rows` query rows and tk keys; returns the floats needed. */
@@ -121,15 +130,17 @@ static void load_queries(const struct work *w, int first, int rows, float *out) 
     for (int half = 0; half < ROW_BLOCK; half += VL) {
         float factor[VL];
         const float *row[VL];
+        vi present;
         for (int r = 0; r < VL; r++) {
-            bool present = half + r < rows;
-            row[r] = t->q + (size_t)(t->row + first + (present ? half + r : 0)) * t->q_pitch;
-            factor[r] = present ? t->scale : 0.0f;
-            if (present && t->desc->score == SCORE_COSINE)
-                factor[r] = normalising(row[r], w->dim, t->scale);
+            row[r] = half + r < rows ? row_of(t, t->q, t->q_pitch, t->row + first + half + r, NULL)
+                                     : NULL;
+            factor[r] = row[r] == NULL                   ? 0.0f
+                        : t->desc->score == SCORE_COSINE ? normalising(row[r], w->dim, t->scale)
+                                                         : t->scale;
+            present[r] = row[r] == NULL ? 0 : -1;
+            if (row[r] == NULL) row[r] = t->q;
         }
         vf factors = vf_load(factor);
-        vi present = vi_first(rows - half);
         for (int c = 0; c < w->dim; c += VL) {
             int n = smaller(VL, w->dim - c);
             vf x[VL];
@@ -152,10 +163,14 @@ static void load_queries(const struct work *w, int first, int rows, float *out) 
 }
 
 /* Keys [first, first + count) of x, times `factor`'s rule, into contiguous rows. */
-static void copy_keys(const struct work *w, const float *x, size_t x_pitch, int first, int count,
-                      bool normalise, float *out) {
+static void copy_keys(const struct work *w, const float *x, size_t x_pitch, const float *padding,
+                      int first, int count, bool normalise, float *out) {
     for (int j = 0; j < count; j++, out += w->pitch) {
-        const float *row = x + (size_t)(first + j) * x_pitch;
+        const float *row = row_of(w->task, x, x_pitch, first + j, padding);
+        if (row == NULL) {
+            memset(out, 0, (size_t)w->pitch * sizeof(float));
+            continue;
+        }
         vf factor = vf_splat(normalise ? normalising(row, w->dim, 1.0f) : 1.0f);
         int c = 0;
         for (; c + VL <= w->dim; c += VL)
@@ -170,8 +185,11 @@ static void store_rows(const struct work *w, int first, int rows) {
     const float *o = w->o + (size_t)first * (size_t)w->pitch;
     for (int half = 0; half < rows; half += VL) {
         vf inverse = 1.0f / vf_load(w->total + first + half);
-        float *y = t->y + (size_t)(t->row + first + half) * t->y_pitch;
-        int present = smaller(VL, rows - half);
+        float *row[VL]; /* NULL: not there, or padding */
+        for (int r = 0; r < VL; r++)
+            row[r] = half + r < rows
+                         ? (float *)row_of(t, t->y, t->y_pitch, t->row + first + half + r, NULL)
+                         : NULL;
         for (int c = 0; c < w->dim; c += VL) {
             int n = smaller(VL, w->dim - c);
             vf x[VL];
@@ -179,14 +197,12 @@ static void store_rows(const struct work *w, int first, int rows) {
                 x[r] = vf_load(o + (size_t)(c + r) * ROW_BLOCK + half) * inverse;
             }
             vf_transpose(x);
-            if (n == VL && present == VL) {
-                SIMD_UNROLL for (int r = 0; r < VL; r++) {
-                    vf_store(y + (size_t)r * t->y_pitch + c, x[r]);
-                }
-            } else {
-                SIMD_UNROLL for (int r = 0; r < VL; r++) {
-                    if (r < present) vf_store_n(y + (size_t)r * t->y_pitch + c, x[r], n);
-                }
+            SIMD_UNROLL for (int r = 0; r < VL; r++) {
+                if (row[r] == NULL) continue;
+                if (n == VL)
+                    vf_store(row[r] + c, x[r]);
+                else
+                    vf_store_n(row[r] + c, x[r], n);
             }
         }
     }
@@ -212,11 +228,15 @@ static void store_scores(const struct work *w, int first, int rows, int key, int
     }
 }
 
-/* probs = e^(score - greatest) / total, in place, and 0 behind tk. */
+/* probs = e^(score - greatest) / total, in place, and 0 behind tk and for padding's rows. */
 static void normalise_scores(const struct work *w) {
     const struct attention_task *t = w->task;
     for (int r = 0; r < t->rows; r++) {
         float *row = t->probs + (size_t)(t->row + r) * t->probs_pitch;
+        if (t->tokens != NULL && t->tokens[t->row + r] < 0) {
+            memset(row, 0, (size_t)t->probs_columns * sizeof(float));
+            continue;
+        }
         vf greatest = vf_splat(t->tk > 0 ? w->greatest[r] : 0.0f);
         vf inverse = 1.0f / vf_splat(t->tk > 0 ? w->total[r] : 1.0f);
         int j = 0;
@@ -249,14 +269,38 @@ SIMD_INLINE void tile(int vectors, int n, vf acc[][2], const float *a, const flo
     }
 }
 
+/* What is added to the scores of a row block: PATTERN_WINDOW's bias, and its mask. */
+struct addend {
+    const float *bias;   /* (keys of the window, 2 VL) of this row block, or NULL */
+    const float *region; /* (keys of the window), or NULL = one region */
+    vf mine[2];          /* the rows' regions */
+    vf mask;
+};
+
 /* n keys' scores for a row block, and the greatest score so far. */
-SIMD_INLINE void score_tile(int vectors, int n, const struct work *w, const float *q,
-                            const float *k, float *s, vf greatest[2]) {
+SIMD_INLINE void score_tile(int vectors, int n, const struct work *w, const struct addend *add,
+                            int key, const float *q, const float *k, float *s, vf greatest[2]) {
     vf acc[TILE_ONE][2];
     SIMD_UNROLL for (int j = 0; j < n; j++) {
         acc[j][0] = acc[j][1] = vf_splat(0.0f);
     }
     tile(vectors, n, acc, q, k, (size_t)w->pitch, 1, w->dim);
+    if (add->bias != NULL) {
+        const float *bias = add->bias + (size_t)key * ROW_BLOCK;
+        SIMD_UNROLL for (int j = 0; j < n; j++) {
+            SIMD_UNROLL for (int i = 0; i < vectors; i++) {
+                acc[j][i] += vf_load(bias + j * ROW_BLOCK + i * VL);
+            }
+        }
+    }
+    if (add->region != NULL) {
+        SIMD_UNROLL for (int j = 0; j < n; j++) {
+            vf theirs = vf_splat(add->region[key + j]);
+            SIMD_UNROLL for (int i = 0; i < vectors; i++) {
+                acc[j][i] += vf_select(add->mine[i] != theirs, add->mask, vf_splat(0.0f));
+            }
+        }
+    }
     SIMD_UNROLL for (int j = 0; j < n; j++) {
         SIMD_UNROLL for (int i = 0; i < vectors; i++) {
             vf_store(s + j * ROW_BLOCK + i * VL, acc[j][i]);
@@ -293,7 +337,7 @@ SIMD_INLINE void value_tile(int vectors, int n, const struct work *w, const floa
 
 #define SCORE_CASE(vectors, n)                                                                     \
     case n:                                                                                        \
-        score_tile(vectors, n, w, q, k, s, greatest);                                              \
+        score_tile(vectors, n, w, add, key + done, q, k, s, greatest);                             \
         break;
 #define SCORE_ONE(n) SCORE_CASE(1, n)
 #define SCORE_TWO(n) SCORE_CASE(2, n)
@@ -305,10 +349,11 @@ SIMD_INLINE void value_tile(int vectors, int n, const struct work *w, const floa
 #define VALUE_TWO(n) VALUE_CASE(2, n)
 
 /*
- * s = scores of one row block with w->k's first `keys` keys; greatest is raised to the greatest of
- * them.
+ * s = scores of one row block with w->k's first `keys` keys, which stand for those from `key` on;
+ * greatest is raised to the greatest of them.
  */
-static void scores(const struct work *w, int vectors, const float *q, int keys, vf greatest[2]) {
+static void scores(const struct work *w, int vectors, const struct addend *add, const float *q,
+                   int key, int keys, vf greatest[2]) {
     int tiles = ceil_div(keys, vectors > 1 ? TILE_TWO : TILE_ONE);
     for (int done = 0; done < keys; tiles--) {
         int n = ceil_div(keys - done, tiles);
@@ -352,15 +397,25 @@ static vf exponentials(float *s, int keys, vf greatest) {
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
+static struct addend addend_of(const struct work *w, int first, int rows) {
+    const struct attention_task *t = w->task;
+    struct addend add = {.region = t->region, .mask = vf_splat(t->desc->mask_value)};
+    if (t->bias != NULL) add.bias = t->bias + (size_t)first * (size_t)t->tk;
+    for (int i = 0; t->region != NULL && i * VL < rows; i++)
+        add.mine[i] = vf_load_n(t->region + t->row + first + i * VL, smaller(VL, rows - i * VL));
+    return add;
+}
+
 /* One row block (rows from `first`) against the loaded key block (keys from `key`). */
 static void row_block(const struct work *w, int first, int rows, int key, int keys) {
     size_t at = (size_t)first * (size_t)w->pitch;
     int vectors = rows > VL ? 2 : 1;
+    struct addend add = addend_of(w, first, rows);
     vf before[2], greatest[2], shrink[2];
     for (int i = 0; i < vectors; i++)
         before[i] = greatest[i] =
             key == 0 ? vf_splat(-INFINITY) : vf_load(w->greatest + first + i * VL);
-    scores(w, vectors, w->q + at, keys, greatest);
+    scores(w, vectors, &add, w->q + at, key, keys, greatest);
     if (w->task->probs != NULL) store_scores(w, first, rows, key, keys);
     for (int i = 0; i < vectors; i++) {
         vf sum = exponentials(w->s + i * VL, keys, greatest[i]);
@@ -376,9 +431,8 @@ static void row_block(const struct work *w, int first, int rows, int key, int ke
 }
 
 /*
- * PATTERN_FULL. A pattern that sees fewer keys narrows [0, tk) to what its row block visits, here;
- * a mask or bias is added to w->s between scores() and exponentials(), with greatest taken after
- * it.
+ * PATTERN_FULL, and PATTERN_WINDOW a window at a time. A pattern that sees fewer keys narrows
+ * [0, tk) to what its row block visits, here; another mask belongs into struct addend.
  */
 static void attend(const struct work *w) {
     const struct attention_task *t = w->task;
@@ -387,8 +441,8 @@ static void attend(const struct work *w) {
                      w->q + (size_t)first * (size_t)w->pitch);
     for (int key = 0; key < t->tk; key += w->block) {
         int keys = smaller(w->block, t->tk - key);
-        copy_keys(w, t->k, t->k_pitch, key, keys, t->desc->score == SCORE_COSINE, w->k);
-        copy_keys(w, t->v, t->v_pitch, key, keys, false, w->v);
+        copy_keys(w, t->k, t->k_pitch, t->pad_k, key, keys, t->desc->score == SCORE_COSINE, w->k);
+        copy_keys(w, t->v, t->v_pitch, t->pad_v, key, keys, false, w->v);
         for (int first = 0; first < t->rows; first += ROW_BLOCK)
             row_block(w, first, smaller(ROW_BLOCK, t->rows - first), key, keys);
     }
@@ -396,12 +450,29 @@ static void attend(const struct work *w) {
         store_rows(w, first, smaller(ROW_BLOCK, t->rows - first));
 }
 
+/* Lanes behind `rows` get the last row's, so that no entry is outside the table. */
+void SIMD(attention_bias)(const struct attention *desc, const float *table, int row, int rows,
+                          float *out) {
+    const int mh = desc->window_h, mw = desc->window_w, span = 2 * mw - 1;
+    for (int first = 0; first < rows; first += ROW_BLOCK) {
+        const float *entry[ROW_BLOCK]; /* of the row's slot and key slot (0, 0) */
+        for (int i = 0; i < ROW_BLOCK; i++) {
+            int slot = row + smaller(first + i, rows - 1);
+            entry[i] = table + (slot / mw + mh - 1) * span + slot % mw + mw - 1;
+        }
+        for (int y = 0; y < mh; y++)
+            for (int x = 0; x < mw; x++, out += ROW_BLOCK)
+                for (int i = 0; i < ROW_BLOCK; i++)
+                    out[i] = entry[i][-(y * span + x)];
+    }
+}
+
 void SIMD(attention)(const struct attention_task *task) {
     struct work work = {.task = task};
     (void)carve(&work, task->scratch, task->desc->head_dim, task->rows, task->tk);
     if (task->tk > 0) {
         attend(&work);
-    } else {
+    } else { /* lengths: never with windows */
         for (int r = 0; r < task->rows; r++)
             memset(task->y + (size_t)(task->row + r) * task->y_pitch, 0,
                    (size_t)work.dim * sizeof(float));

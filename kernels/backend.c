@@ -317,6 +317,28 @@ void op_linear(struct backend *be, const struct linear *linear, enum epilogue ep
     settle(be, op, st);
 }
 
+static enum status check_patch_merge(const struct backend *be, const struct norm *norm,
+                                     const struct act *x, int grid_h, int grid_w,
+                                     const struct act *y) {
+    TRY(check_act(be, "x", x, -1, -1, -1));
+    if (grid_h < 1 || grid_w < 1 || (int64_t)grid_h * grid_w != x->tokens)
+        return fail(ST_SHAPE, "a map of %dx%d, but %d tokens", grid_h, grid_w, x->tokens);
+    if (x->channels > INT32_MAX / 4) return fail(ST_SHAPE, "%d channels", x->channels);
+    if (norm && norm->width != 4 * x->channels)
+        return fail(ST_SHAPE, "a norm of %d for 4 * %d channels", norm->width, x->channels);
+    TRY(check_act(be, "y", y, x->batch, (grid_h + 1) / 2 * ((grid_w + 1) / 2), 4 * x->channels));
+    return same_place(x, y) ? fail(ST_SHAPE, "y is x, want other memory") : ST_OK;
+}
+
+void op_patch_merge(struct backend *be, const struct norm *norm, struct act x, int grid_h,
+                    int grid_w, struct act y) {
+    enum status st;
+    if (be->error != ST_OK) return;
+    st = check_patch_merge(be, norm, &x, grid_h, grid_w, &y);
+    settle(be, "patch_merge",
+           st == ST_OK ? be->ops->patch_merge(be, norm, &x, grid_h, grid_w, &y) : st);
+}
+
 void op_mean(struct backend *be, struct act x, struct act y) {
     enum status st;
     if (be->error != ST_OK) return;
@@ -328,8 +350,11 @@ void op_mean(struct backend *be, struct act x, struct act y) {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-static enum status check_grid(const struct attention *desc, const struct act *q,
-                              const struct act *k) {
+/* The slots of a window stay far inside an int. */
+#define WINDOW_MOST 4096
+
+static enum status check_map(const struct attention *desc, const struct act *q,
+                             const struct act *k) {
     if (desc->grid_h < 1 || desc->grid_w < 1 || (int64_t)desc->grid_h * desc->grid_w != q->tokens ||
         q->tokens != k->tokens)
         return fail(ST_SHAPE, "a map of %dx%d, but %d queries and %d keys", desc->grid_h,
@@ -341,19 +366,20 @@ static enum status check_pattern(const struct attention *desc, const struct act 
                                  const struct act *k) {
     switch (desc->pattern) {
     case PATTERN_FULL: return ST_OK;
-    case PATTERN_AXIAL: return check_grid(desc, q, k);
+    case PATTERN_AXIAL: return check_map(desc, q, k);
     case PATTERN_WINDOW:
-        if (desc->window < 1 || desc->window > 4096 || desc->shift < 0 ||
-            desc->shift >= desc->window)
-            return fail(ST_SHAPE, "window %d with shift %d, want 0 <= shift < window", desc->window,
-                        desc->shift);
-        return check_grid(desc, q, k);
+        if (desc->window_h < 1 || desc->window_h > WINDOW_MOST || desc->window_w < 1 ||
+            desc->window_w > WINDOW_MOST || desc->shift_h < 0 || desc->shift_h >= desc->window_h ||
+            desc->shift_w < 0 || desc->shift_w >= desc->window_w)
+            return fail(ST_SHAPE, "window %dx%d with shift %d, %d, want 0 <= shift < window",
+                        desc->window_h, desc->window_w, desc->shift_h, desc->shift_w);
+        return check_map(desc, q, k);
     case PATTERN_GLOBAL_LOCAL:
         if (desc->globals < 0 || desc->globals > q->tokens)
             return fail(ST_SHAPE, "%d global tokens of %d", desc->globals, q->tokens);
         /* fall through */
     case PATTERN_LOCAL:
-        if (desc->window < 0) return fail(ST_SHAPE, "a reach of %d, want 0 or more", desc->window);
+        if (desc->reach < 0) return fail(ST_SHAPE, "a reach of %d, want 0 or more", desc->reach);
         /* fall through */
     case PATTERN_CAUSAL:
         if (q->tokens != k->tokens)
@@ -363,16 +389,20 @@ static enum status check_pattern(const struct attention *desc, const struct act 
     return fail(ST_SHAPE, "pattern %d is unknown", (int)desc->pattern);
 }
 
-/* bias (H, (2M-1)^2), temperature (H), lengths (B) in 1..Tk. */
+/* bias (H, (2Mh-1)*(2Mw-1)), padding (2, H*D), temperature (H), lengths (B) in 1..Tk. */
 static enum status check_attention_tables(const struct attention *desc, const struct act *k) {
     if (desc->score == SCORE_COSINE) {
         if (!desc->temperature) return fail(ST_SHAPE, "a cosine score without temperatures");
         TRY(check_table("temperature", desc->temperature, (size_t)desc->heads));
     }
     if (desc->bias) {
-        size_t side = 2 * (size_t)desc->window - 1;
+        size_t rows = (2 * (size_t)desc->window_h - 1) * (2 * (size_t)desc->window_w - 1);
         if (desc->pattern != PATTERN_WINDOW) return fail(ST_SHAPE, "a bias table without windows");
-        TRY(check_table("bias", desc->bias, (size_t)desc->heads * side * side));
+        TRY(check_table("bias", desc->bias, (size_t)desc->heads * rows));
+    }
+    if (desc->padding) {
+        if (desc->pattern != PATTERN_WINDOW) return fail(ST_SHAPE, "padding without windows");
+        TRY(check_table("padding", desc->padding, 2 * (size_t)k->channels));
     }
     if (!desc->lengths) return ST_OK;
     if (desc->pattern == PATTERN_WINDOW || desc->pattern == PATTERN_AXIAL)
@@ -384,15 +414,18 @@ static enum status check_attention_tables(const struct attention *desc, const st
     return ST_OK;
 }
 
-/* probs (B, H*Tq, Tk), or (B, windows*H*M*M, M*M) in window order. */
+/* probs (B, H*Tq, Tk), or (B, windows*H*N, N) in window order. */
 static enum status check_probs(const struct backend *be, const struct attention *desc,
                                const struct act *q, const struct act *k) {
     int64_t rows = (int64_t)desc->heads * q->tokens, columns = k->tokens;
     if (!desc->probs) return ST_OK;
     if (desc->pattern == PATTERN_WINDOW) {
-        int64_t m = desc->window;
-        columns = m * m;
-        rows = ((desc->grid_h + m - 1) / m) * ((desc->grid_w + m - 1) / m) * desc->heads * columns;
+        int64_t mh = desc->window_h, mw = desc->window_w;
+        columns = mh * mw;
+        rows = (desc->grid_h + mh - 1) / mh * ((desc->grid_w + mw - 1) / mw) * desc->heads;
+        if (rows > INT32_MAX / columns)
+            return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
+        rows *= columns;
     }
     if (rows > INT32_MAX) return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
     return check_act(be, "probs", desc->probs, q->batch, (int)rows, (int)columns);

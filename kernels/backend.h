@@ -39,6 +39,8 @@ struct backend_ops {
                              const struct act *residual, const struct act *y);
     enum status (*linear)(struct backend *be, const struct linear *linear, enum epilogue epilogue,
                           const struct act *x, const struct act *residual, const struct act *y);
+    enum status (*patch_merge)(struct backend *be, const struct norm *norm, const struct act *x,
+                               int grid_h, int grid_w, const struct act *y);
     enum status (*mean)(struct backend *be, const struct act *x, const struct act *y);
     enum status (*attention)(struct backend *be, const struct attention *desc, const struct act *q,
                              const struct act *k, const struct act *v, const struct act *y);

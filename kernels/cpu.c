@@ -259,6 +259,7 @@ static enum status cpu_attention(struct backend *be, const struct attention *des
     static const char *const patterns[] = {"full",  "window", "causal",
                                            "local", "axial",  "global+local"};
     struct cpu *cpu = cpu_of(be);
+    if (desc->pattern == PATTERN_WINDOW) return cpu_attention_windows(be, desc, q, k, v, y);
     struct attention_call call = {.cpu = cpu, .desc = desc, .q = q, .k = k, .v = v, .y = y};
     const struct cpu_kernels *kernels = cpu->kernels;
     if (desc->pattern != PATTERN_FULL)
@@ -313,6 +314,7 @@ static const struct backend_ops cpu_ops = {
     .assemble = cpu_assemble,
     .layernorm = cpu_layernorm,
     .linear = cpu_linear_op,
+    .patch_merge = cpu_patch_merge,
     .mean = cpu_mean,
     .attention = cpu_attention,
 };

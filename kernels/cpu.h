@@ -18,7 +18,7 @@
 #define SIMD_PASTE(name, level)  SIMD_PASTE_(name, level)
 #define SIMD(name)               SIMD_PASTE(name, SIMD_LEVEL)
 
-/* One task of attention: rows [row, row+rows) of one (image, head). Plain pointers, fp32. */
+/* One task of attention: rows [row, row+rows) of one (image or window, head). Plain, fp32. */
 struct attention_task {
     const struct attention *desc;
     const float *q, *k, *v;           /* of this image and head: (Tq, D), (Tk, D), (Tk, D), */
@@ -32,6 +32,11 @@ struct attention_task {
     size_t probs_pitch; /* elements from a row to the next */
     int probs_columns;  /* Tk before the cut: columns [tk, probs_columns) are written 0 */
     float *scratch;     /* attention_scratch() floats, 64-byte aligned, this worker's own */
+    /* PATTERN_WINDOW, where rows and keys are the N slots of a window; else NULL. */
+    const int *tokens;          /* (N): the row of q, k, v and y of a slot, -1: padding */
+    const float *pad_k, *pad_v; /* (D) of a padding slot, NULL: zeros */
+    const float *bias;          /* attention_bias() of these rows, or NULL */
+    const float *region;        /* (N): desc->mask_value between different ones; NULL: one region */
 };
 
 /* A weight packed for the level's own matrix product (used where oneDNN is absent or slower). */
@@ -70,6 +75,12 @@ struct cpu_kernels {
     size_t (*attention_scratch)(const struct attention *desc, int tq, int tk); /* floats */
     /* query rows a task should take */
     int (*attention_rows)(const struct attention *desc, int tq, int tk);
+    /*
+     * out (rows to whole row blocks, N), in the kernel's order: the entries of one head's table
+     * ((2Mh-1)*(2Mw-1)) for query slots [row, row+rows) and every key slot.
+     */
+    void (*attention_bias)(const struct attention *desc, const float *table, int row, int rows,
+                           float *out);
     void (*attention)(const struct attention_task *task);
     /* layernorm_cpu.c: `runs` consecutive groups of `width` per row */
     void (*layernorm)(const float *x, const float *weight, const float *bias, const float *residual,
@@ -192,11 +203,18 @@ size_t cpu_piece_scratch(const struct cpu *cpu, const struct cpu_linear *linear,
 enum status cpu_piece_run(const struct cpu *cpu, const struct cpu_linear *linear, int piece,
                           const struct gemm_task *task, int worker, float *scratch) MUST_CHECK;
 
+/* windows_cpu.c: PATTERN_WINDOW. */
+enum status cpu_attention_windows(struct backend *be, const struct attention *desc,
+                                  const struct act *q, const struct act *k, const struct act *v,
+                                  const struct act *y) MUST_CHECK;
+
 /* patch_embed_cpu.c, tokens_cpu.c */
 enum status cpu_patch_embed(struct backend *be, const struct patch_spec *patch,
                             const uint8_t *pixels, const struct act *tok) MUST_CHECK;
 enum status cpu_assemble(struct backend *be, const struct table *prefix, const struct table *pos,
                          const struct act *tok, const struct act *h) MUST_CHECK;
+enum status cpu_patch_merge(struct backend *be, const struct norm *norm, const struct act *x,
+                            int grid_h, int grid_w, const struct act *y) MUST_CHECK;
 enum status cpu_mean(struct backend *be, const struct act *x, const struct act *y) MUST_CHECK;
 
 #endif

@@ -11,6 +11,7 @@ const struct cpu_kernels SIMD(cpu_kernels) = {
     .level = TEXT(SIMD_LEVEL),
     .attention_scratch = SIMD(attention_scratch),
     .attention_rows = SIMD(attention_rows),
+    .attention_bias = SIMD(attention_bias),
     .attention = SIMD(attention),
     .layernorm = SIMD(layernorm),
     .activate = SIMD(activate),

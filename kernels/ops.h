@@ -181,6 +181,14 @@ void op_layernorm(struct backend *be, const struct norm *norm, struct act x,
 void op_linear(struct backend *be, const struct linear *linear, enum epilogue epilogue,
                struct act x, const struct act *residual, struct act y);
 
+/*
+ * Patch merging's gather: y (B, ceil(h/2)*ceil(w/2), 4C) = norm(the 2x2 neighbours of x (B, h*w, C)
+ * side by side) on a grid_h x grid_w map, in the order (0,0), (1,0), (0,1), (1,1) of (row, column);
+ * beyond an odd border the neighbour is zeros. norm (4C), NULL = none. y is never x.
+ */
+void op_patch_merge(struct backend *be, const struct norm *norm, struct act x, int grid_h,
+                    int grid_w, struct act y);
+
 /* y (B, 1, C) = mean over the tokens of x (B, T, C). */
 void op_mean(struct backend *be, struct act x, struct act y);
 
@@ -192,10 +200,10 @@ enum attention_score {
 
 enum attention_pattern {
     PATTERN_FULL,        /* every query sees every key */
-    PATTERN_WINDOW,      /* M x M windows on a grid_h x grid_w map, cyclically shifted by `shift`,
-                            padded, regions apart */
+    PATTERN_WINDOW,      /* windows on a grid_h x grid_w map, cyclically shifted, then padded,
+                            regions apart (kernels/windows.h) */
     PATTERN_CAUSAL,      /* key j <= query i */
-    PATTERN_LOCAL,       /* |i - j| <= window (1-D) */
+    PATTERN_LOCAL,       /* |i - j| <= reach (1-D) */
     PATTERN_AXIAL,       /* tokens of the same row, or the same column, of a grid_h x grid_w map */
     PATTERN_GLOBAL_LOCAL /* the first `globals` tokens see and are seen by all; the rest is
                             PATTERN_LOCAL */
@@ -213,15 +221,22 @@ struct attention {
     const struct table *temperature; /* SCORE_COSINE: (H) */
     enum attention_pattern pattern;
     int grid_h, grid_w;       /* WINDOW, AXIAL: tokens = grid_h*grid_w */
-    int window;               /* WINDOW: M; LOCAL, GLOBAL_LOCAL: reach to each side */
-    int shift;                /* WINDOW: 0 or the cyclic shift s */
+    int window_h, window_w;   /* WINDOW: Mh, Mw; N = Mh*Mw slots a window */
+    int shift_h, shift_w;     /* WINDOW: the cyclic shift along each axis, 0 = none */
+    int reach;                /* LOCAL, GLOBAL_LOCAL: to each side */
     int globals;              /* GLOBAL_LOCAL */
     float mask_value;         /* WINDOW: added to pairs of different regions (timm: -100) */
     const int *lengths;       /* host (B), valid keys of each image, or NULL = all */
-    const struct table *bias; /* WINDOW: (H, (2M-1)^2) relative-position bias; NULL = none */
+    const struct table *bias; /* WINDOW: (H, (2Mh-1)*(2Mw-1)) relative-position bias; NULL = none */
+    /*
+     * WINDOW: (2, H*D), the key and the value of a padding slot, which the projection makes of a
+     * zero token (its bias); NULL = zeros.
+     */
+    const struct table *padding;
     /*
      * NULL, or device fp32 where the probabilities go: FULL and the 1-D patterns (B, H, Tq, Tk);
-     * WINDOW (B, windows, H, M*M, M*M) in window order. Only then is anything of size Tq*Tk stored.
+     * WINDOW (B, windows, H, N, N) in window order, rows of padding slots 0. Only then is anything
+     * of size Tq*Tk stored.
      */
     const struct act *probs;
 };

@@ -12,6 +12,8 @@
 /* attention_cpu.c */
 size_t SIMD(attention_scratch)(const struct attention *desc, int tq, int tk);
 int SIMD(attention_rows)(const struct attention *desc, int tq, int tk);
+void SIMD(attention_bias)(const struct attention *desc, const float *table, int row, int rows,
+                          float *out);
 void SIMD(attention)(const struct attention_task *task);
 
 /* layernorm_cpu.c */

@@ -1,7 +1,8 @@
 /*
- * tokens_cpu: token assembly, tok (B, N, C) -> h (B, P+N, C), and the mean over tokens, x (B, T, C)
- * -> y (B, 1, C). Both move memory and little else: a task is one image. Sums run over t = 0, 1,
- * ... in that order.
+ * tokens_cpu: token assembly, tok (B, N, C) -> h (B, P+N, C); patch merging, x (B, h*w, C) ->
+ * y (B, h/2 * w/2, 4C); and the mean over tokens, x (B, T, C) -> y (B, 1, C). All move memory and
+ * little else: a task is one image, of merging one row of its map. Sums run over t = 0, 1, ... in
+ * that order.
  */
 #include "kernels/cpu.h"
 
@@ -43,6 +44,46 @@ enum status cpu_assemble(struct backend *be, const struct table *prefix, const s
     };
     if (be->planning) return ST_OK;
     threads_run(call.cpu->threads, h->batch, assemble_image, &call);
+    return ST_OK;
+}
+
+struct merge_call {
+    const struct cpu *cpu;
+    const struct cpu_norm *norm; /* (4C) or NULL */
+    const struct act *x, *y;
+    int grid_h, grid_w;
+};
+
+/* One row of the merged map. */
+static void merge_row(void *context, int task, int worker) {
+    const struct merge_call *call = context;
+    const struct cpu_norm *norm = call->norm;
+    int rows = (call->grid_h + 1) / 2, columns = (call->grid_w + 1) / 2;
+    int image = task / rows, row = task % rows;
+    size_t width = (size_t)call->x->channels;
+    (void)worker;
+    for (int column = 0; column < columns; column++) {
+        float *y = act_row(call->y, image, row * columns + column);
+        for (int part = 0; part < 4; part++) {
+            int from_y = 2 * row + part % 2, from_x = 2 * column + part / 2;
+            float *to = y + (size_t)part * width;
+            if (from_y < call->grid_h && from_x < call->grid_w)
+                memcpy(to, act_row(call->x, image, from_y * call->grid_w + from_x),
+                       width * sizeof(float));
+            else
+                memset(to, 0, width * sizeof(float));
+        }
+        if (norm)
+            call->cpu->kernels->layernorm(y, norm->weight, norm->bias, NULL, y, norm->head.width, 1,
+                                          norm->eps, norm->rms);
+    }
+}
+
+enum status cpu_patch_merge(struct backend *be, const struct norm *norm, const struct act *x,
+                            int grid_h, int grid_w, const struct act *y) {
+    struct merge_call call = {cpu_of(be), (const struct cpu_norm *)norm, x, y, grid_h, grid_w};
+    if (be->planning) return ST_OK;
+    threads_run(call.cpu->threads, x->batch * ((grid_h + 1) / 2), merge_row, &call);
     return ST_OK;
 }
 

@@ -2,7 +2,7 @@
  * test_attention: the attention of every feature level this machine runs, and of the 16-lane source
  * ("wide"), against double precision; its bits against every way to cut a head into tasks.
  */
-#include "kernels/cpu.h"
+#include "tests/levels.h"
 #include "tests/op_shapes.h"
 
 #include <math.h>
@@ -12,27 +12,8 @@
 
 #include <cmocka.h>
 
-extern const struct cpu_kernels cpu_kernels_wide;
-
 enum { GUARD = 3, SCRATCH_GUARD = 16 }; /* floats behind a row, and behind the scratch */
 static const float canary = -12345.5f;
-
-static size_t list_levels(const struct cpu_kernels *levels[4]) {
-    size_t count = 0;
-    levels[count++] = &cpu_kernels_base;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        levels[count++] = &cpu_kernels_avx2;
-        levels[count++] = &cpu_kernels_wide;
-    }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        levels[count++] = &cpu_kernels_avx512;
-#else
-    levels[count++] = &cpu_kernels_wide;
-#endif
-    return count;
-}
 
 struct shape {
     int tq, tk, dim;

@@ -2,7 +2,7 @@
  * test_gemm: the own product of every feature level this machine runs, and of the 16-lane source
  * built for AVX2 ("wide"), against double precision; its bits against every way to split it.
  */
-#include "kernels/cpu.h"
+#include "tests/levels.h"
 #include "tests/op_shapes.h"
 
 #include <setjmp.h>
@@ -11,25 +11,8 @@
 
 #include <cmocka.h>
 
-extern const struct cpu_kernels cpu_kernels_wide;
-
 enum { GUARD = 3 }; /* floats behind each row of y that must stay as they are */
 static const float canary = -12345.5f;
-
-static size_t list_levels(const struct cpu_kernels *levels[4]) {
-    size_t count = 0;
-    levels[count++] = &cpu_kernels_base;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        levels[count++] = &cpu_kernels_avx2;
-        levels[count++] = &cpu_kernels_wide;
-    }
-    if (cpu_kernels_pick() == &cpu_kernels_avx512) levels[count++] = &cpu_kernels_avx512;
-#else
-    levels[count++] = &cpu_kernels_wide;
-#endif
-    return count;
-}
 
 /* One product's operands. */
 struct product {

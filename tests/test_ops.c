@@ -471,10 +471,10 @@ static void test_attention_refusals(void **state) {
     op_attention(be, &attention, x, x, x, x);
     expect_refusal(be, ST_SHAPE, "attention: y is an input, want other memory");
     attention.pattern = PATTERN_WINDOW;
-    attention.window = 2;
-    attention.shift = 2;
+    attention.window_h = attention.window_w = 2;
+    attention.shift_w = 2;
     op_attention(be, &attention, x, x, x, s.a);
-    expect_refusal(be, ST_SHAPE, "attention: window 2 with shift 2, want 0 <= shift < window");
+    expect_refusal(be, ST_SHAPE, "attention: window 2x2 with shift 0, 2, want 0 <= shift < window");
     backend_release_arena(be, &s.arena);
     backend_close(be);
 }

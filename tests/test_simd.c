@@ -5,7 +5,7 @@
  * simd.h is included at this file's own level (base); the other levels' exponentials are reached
  * through the activations, whose ranges cover them.
  */
-#include "kernels/cpu.h"
+#include "tests/levels.h"
 #include "kernels/simd.h"
 #include "tests/op_shapes.h"
 
@@ -17,27 +17,8 @@
 
 #include <cmocka.h>
 
-extern const struct cpu_kernels cpu_kernels_wide;
-
 enum { CANARIES = 16, MOST = 2100 };
 static const float canary = -12345.5f;
-
-static size_t list_levels(const struct cpu_kernels *levels[4]) {
-    size_t count = 0;
-    levels[count++] = &cpu_kernels_base;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        levels[count++] = &cpu_kernels_avx2;
-        levels[count++] = &cpu_kernels_wide;
-    }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        levels[count++] = &cpu_kernels_avx512;
-#else
-    levels[count++] = &cpu_kernels_wide;
-#endif
-    return count;
-}
 
 /* ---- simd.h ---------------------------------------------------------------------------------- */
 
