@@ -1,6 +1,7 @@
 /*
- * convert_sample: tiny checkpoints (width 64, 2 blocks, 16x16 pixels in patches of 4) for
- * test_convert*.c: built in a folder of their own, changed tensor by tensor, planned, described.
+ * convert_sample: tiny checkpoints (width 64, 2 blocks, 16x16 pixels in patches of 4; Swins are in
+ * convert_swin_sample.h) for test_convert*.c: built in a folder of their own, changed tensor by
+ * tensor, planned, described.
  */
 #ifndef TESTS_CONVERT_SAMPLE_H
 #define TESTS_CONVERT_SAMPLE_H
@@ -21,7 +22,7 @@
 
 #include <cmocka.h>
 
-#define MAX_ENTRIES 200
+#define MAX_ENTRIES 600
 
 /* ---- building a checkpoint ---------------------------------------------------------------- */
 
@@ -29,7 +30,8 @@ struct entry {
     char name[128];
     char shape[32]; /* "64,3,4,4" */
     const char *dtype;
-    float special; /* the value of element 1; 0 = like the others */
+    float special;   /* the value of element 1; 0 = like the others */
+    int coordinates; /* a relative_coords_table normalised by this window; 0 = like the others */
 };
 
 struct file {
@@ -181,6 +183,19 @@ static inline void change(struct file *f, const char *edits) {
     }
 }
 
+/* Dimension `axis` of the shape; 0 beyond it. */
+static inline size_t dimension(const char *shape, int axis) {
+    const char *at = shape;
+    char number[16];
+    long value = 0;
+    for (int i = 0; i < axis && *at; i++) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    snprintf(number, sizeof number, "%.*s", (int)strcspn(at, ","), at);
+    return parse_long(number, 0, 100000, &value) ? (size_t)value : 0;
+}
+
 static inline size_t elements(const char *shape) {
     size_t count = 1;
     for (const char *at = shape; *at; at += *at == ',') {
@@ -211,6 +226,15 @@ static inline float value_at(const char *name, size_t i) {
     return (float)(h >> 16) / 65536.0f - 0.5f;
 }
 
+/* Element k of a relative_coords_table: (1, 2Mh-1, 2Mw-1, 2) of Swin v2, section 3.3. */
+static inline float coordinate_at(const struct entry *e, size_t k) {
+    const size_t h = dimension(e->shape, 1), w = dimension(e->shape, 2);
+    const size_t place = k % 2 ? k / 2 % w : k / 2 / w, side = k % 2 ? w : h;
+    const double offset = (double)place - (double)(side / 2);
+    const double t = 8 * offset / (e->coordinates > 1 ? e->coordinates - 1 : 1);
+    return (float)copysign(log2(fabs(t) + 1) / 3, t);
+}
+
 static inline void write_text(const char *name, const char *text) {
     FILE *file;
     unlink(path_of(name));
@@ -221,8 +245,21 @@ static inline void write_text(const char *name, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
+static inline void write_values(FILE *file, const struct entry *e) {
+    const size_t count = elements(e->shape), size = count ? bytes_of(e) / count : 0;
+    for (size_t k = 0; k < count; k++) {
+        float value = e->coordinates ? coordinate_at(e, k) : value_at(e->name, k);
+        if (k == 1 && e->special != 0) value = e->special;
+        double wide = value;
+        uint16_t half;
+        f32_to_f16(&value, 1, &half);
+        const void *data = size == 2 ? (void *)&half : size == 8 ? (void *)&wide : (void *)&value;
+        assert_int_equal(fwrite(data, 1, size, file), size);
+    }
+}
+
 static inline void write_file(const struct file *f) {
-    static char header[32768];
+    static char header[131072];
     size_t used = 1, offset = 0;
     FILE *file = fopen(path_of("model.safetensors"), "wb");
     assert_non_null(file);
@@ -244,40 +281,62 @@ static inline void write_file(const struct file *f) {
         assert_int_equal(fflush(file), 0);
         assert_int_equal(ftruncate(fileno(file), (off_t)(8 + used + offset)), 0);
     }
-    for (size_t i = 0; !f->sparse && i < f->count; i++) {
-        const struct entry *e = &f->entries[i];
-        size_t count = elements(e->shape), size = count ? bytes_of(e) / count : 0;
-        for (size_t k = 0; k < count; k++) {
-            float value = k == 1 && e->special != 0 ? e->special : value_at(e->name, k);
-            double wide = value;
-            uint16_t half;
-            f32_to_f16(&value, 1, &half);
-            const void *data = size == 2   ? (void *)&half
-                               : size == 8 ? (void *)&wide
-                                           : (void *)&value;
-            assert_int_equal(fwrite(data, 1, size, file), size);
-        }
+    for (size_t i = 0, at = 8 + used; i < f->count; at += bytes_of(&f->entries[i++])) {
+        if (f->sparse && !f->entries[i].coordinates) continue;
+        assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
+        write_values(file, &f->entries[i]);
     }
     assert_int_equal(fclose(file), 0);
 }
 
 /* ---- what comes out ----------------------------------------------------------------------- */
 
+static inline size_t describe_vit(const struct vit_config *v, char *text, size_t size) {
+    return (size_t)snprintf(
+        text, size,
+        "D%d L%d H%d F%d K%d img%dx%d p%dx%d grid%dx%d+%d %s%s%sr%d %s%s%s%s%s%s%s %s %g %s",
+        v->dim, v->depth, v->heads, v->hidden, v->classes, v->image_h, v->image_w, v->patch_h,
+        v->patch_w, v->pos_grid_h, v->pos_grid_w, v->pos_prefix, v->class_token ? "cls " : "",
+        v->dist_token ? "dist " : "", v->positions ? "" : "nopos ", v->registers,
+        vit_pool_name(v->pool), v->norm ? " norm" : "", v->fc_norm ? " fc_norm" : "",
+        v->layer_scale ? " ls" : "", v->qkv_bias ? "" : " noqkvb", v->pre_norm ? " pre" : "",
+        v->swiglu ? " swiglu" : "", vit_activation_name(v->activation), v->norm_eps,
+        resample_name(v->pos_resample));
+}
+
+static inline size_t describe_swin(const struct swin_config *c, char *text, size_t size) {
+    const struct {
+        const char *word;
+        const int *values;
+    } lists[] = {{" L", c->depths},
+                 {" H", c->heads},
+                 {" F", c->hidden},
+                 {" M", c->window},
+                 {" P", c->pretrained_window}};
+    size_t used = (size_t)snprintf(text, size, "v%d C%d", c->version, c->dim);
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        if (i == 4 && c->version == 1) continue;
+        for (int s = 0; s < c->stages; s++)
+            used += (size_t)snprintf(text + used, size - used, "%s%d", s ? "," : lists[i].word,
+                                     lists[i].values[s]);
+    }
+    assert_true(c->window_rule == WINDOW_TIMM && c->mask_value == -100);
+    used += (size_t)snprintf(text + used, size - used, " K%d img%dx%d p%dx%d%s %s %g", c->classes,
+                             c->image_h, c->image_w, c->patch_h, c->patch_w,
+                             c->qkv_bias ? "" : " noqkvb", vit_activation_name(c->activation),
+                             c->norm_eps);
+    return used;
+}
+
 static inline void describe(const struct conversion *c, char *text, size_t size) {
-    const struct vit_config *v = &c->config;
     const struct preprocess_spec *p = &c->preprocess;
-    snprintf(text, size,
-             "D%d L%d H%d F%d K%d img%dx%d p%dx%d grid%dx%d+%d %s%s%sr%d %s%s%s%s%s%s%s %s %g %s | "
-             "%dx%d %g %s %s "
-             "%s %g %g",
-             v->dim, v->depth, v->heads, v->hidden, v->classes, v->image_h, v->image_w, v->patch_h,
-             v->patch_w, v->pos_grid_h, v->pos_grid_w, v->pos_prefix, v->class_token ? "cls " : "",
-             v->dist_token ? "dist " : "", v->positions ? "" : "nopos ", v->registers,
-             vit_pool_name(v->pool), v->norm ? " norm" : "", v->fc_norm ? " fc_norm" : "",
-             v->layer_scale ? " ls" : "", v->qkv_bias ? "" : " noqkvb", v->pre_norm ? " pre" : "",
-             v->swiglu ? " swiglu" : "", vit_activation_name(v->activation), v->norm_eps,
-             resample_name(v->pos_resample), p->height, p->width, p->crop_pct, p->crop_mode,
-             p->interpolation, p->crop_rounding, p->mean[0], p->std[2]);
+    const bool swin = strcmp(c->info.family, "swin") == 0;
+    size_t used = swin ? describe_swin(&c->swin, text, size) : describe_vit(&c->vit, text, size);
+    assert_int_equal(c->classes, swin ? c->swin.classes : c->vit.classes);
+    assert_int_equal(c->image_h, swin ? c->swin.image_h : c->vit.image_h);
+    assert_int_equal(c->image_w, swin ? c->swin.image_w : c->vit.image_w);
+    snprintf(text + used, size - used, " | %dx%d %g %s %s %s %g %g", p->height, p->width,
+             p->crop_pct, p->crop_mode, p->interpolation, p->crop_rounding, p->mean[0], p->std[2]);
 }
 
 static const char *const given[] = {"crop_pct=0.9", "interpolation=bilinear", "mean=0.1,0.2,0.3",

@@ -3,8 +3,8 @@
  * in a sentence; a file that it takes is also planned and, whatever its names and shapes,
  * converted or refused.
  *
- * LLVMFuzzerTestOneInput is libFuzzer's entry. With -DFUZZ_MAIN, main() changes three files of
- * its own, round after round, each from its own seed ($FUZZ_ROUNDS of them, 20000; $FUZZ_FIRST, 0).
+ * LLVMFuzzerTestOneInput is libFuzzer's entry. With -DFUZZ_MAIN, main() changes files of its
+ * own, round after round, each from its own seed ($FUZZ_ROUNDS of them, 20000; $FUZZ_FIRST, 0).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void check_tensors(const struct checkpoint *c, const uint8_t *data, size_
 
 static void plan(const struct checkpoint *c) {
     static const char *const rules[] = {"crop_pct=1", "mean=0.5", "std=0.5",
-                                        "interpolation=bicubic"};
+                                        "interpolation=bicubic", "input_size=6"};
     const struct convert_options options = {
         .dtype = DT_F16, .preprocess = rules, .preprocess_count = COUNT_OF(rules)};
     struct conversion conversion;
@@ -143,6 +143,8 @@ static const char *const words[] = {"{",
                                     "data_offsets",
                                     "shape",
                                     "mask_token",
+                                    "layers.",
+                                    "attn.",
                                     "18446744073709551615"};
 
 static size_t mutate(uint8_t *bytes, size_t size, uint64_t *state) {
@@ -171,6 +173,16 @@ static size_t mutate(uint8_t *bytes, size_t size, uint64_t *state) {
     return size;
 }
 
+/* What both versions have of the one block of stage s: C channels, C3 = 3C, F hidden. */
+#define SWIN_BLOCK(s, C, C3, F)                                                                    \
+    "layers." s ".blocks.0.norm1.weight:" C " layers." s ".blocks.0.norm1.bias:" C " "             \
+    "layers." s ".blocks.0.norm2.weight:" C " layers." s ".blocks.0.norm2.bias:" C " "             \
+    "layers." s ".blocks.0.attn.qkv.weight:" C3 "," C " "                                          \
+    "layers." s ".blocks.0.attn.proj.weight:" C "," C " "                                          \
+    "layers." s ".blocks.0.attn.proj.bias:" C " "                                                  \
+    "layers." s ".blocks.0.mlp.fc1.weight:" F "," C " layers." s ".blocks.0.mlp.fc1.bias:" F " "   \
+    "layers." s ".blocks.0.mlp.fc2.weight:" C "," F " layers." s ".blocks.0.mlp.fc2.bias:" C " "
+
 static const char *const files[] = {
     "a:1",
     "cls_token:1,1,8 pos_embed:1,5,8 patch_embed.proj.weight:8,3,2,2 patch_embed.proj.bias:8 "
@@ -194,7 +206,36 @@ static const char *const files[] = {
     "encoder.layer.0.mlp.weights_in.weight:16,8 encoder.layer.0.mlp.weights_in.bias:16 "
     "encoder.layer.0.mlp.weights_out.weight:8,8 encoder.layer.0.mlp.weights_out.bias:8 "
     "layernorm.weight:8 layernorm.bias:8",
+    /* Swin: maps 3x3 and 2x2, windows of 2. */
+    "patch_embed.proj.weight:4,3,2,2 patch_embed.proj.bias:4 patch_embed.norm.weight:4 "
+    "patch_embed.norm.bias:4 " SWIN_BLOCK(
+        "0", "4", "12", "8") "layers.0.blocks.0.attn.qkv.bias:12 "
+                             "layers.0.blocks.0.attn.relative_position_bias_table:9,2 "
+                             "layers.1.downsample.norm.weight:16 layers.1.downsample.norm.bias:16 "
+                             "layers.1.downsample.reduction.weight:8,16 " SWIN_BLOCK(
+                                 "1", "8", "24",
+                                 "8") "layers.1.blocks.0.attn.qkv.bias:24 "
+                                      "layers.1.blocks.0.attn.relative_position_bias_table:9,2 "
+                                      "norm.weight:8 norm.bias:8 head.fc.weight:3,8 head.fc.bias:3",
+    /* Swin v2 in its own layout; coordinates are zeros until they are changed. */
+    "patch_embed.proj.weight:4,3,2,2 patch_embed.proj.bias:4 patch_embed.norm.weight:4 "
+    "patch_embed.norm.bias:4 " SWIN_BLOCK(
+        "0", "4", "12", "8") "layers.0.blocks.0.attn.logit_scale:2,1,1 "
+                             "layers.0.blocks.0.attn.cpb_mlp.0.weight:512,2 "
+                             "layers.0.blocks.0.attn.cpb_mlp.0.bias:512 "
+                             "layers.0.blocks.0.attn.cpb_mlp.2.weight:2,512 "
+                             "layers.0.blocks.0.attn.relative_coords_table:1,1,1,2 "
+                             "layers.0.downsample.norm.weight:8 layers.0.downsample.norm.bias:8 "
+                             "layers.0.downsample.reduction.weight:8,16 " SWIN_BLOCK(
+                                 "1", "8", "24",
+                                 "8") "layers.1.blocks.0.attn.logit_scale:2,1,1 "
+                                      "layers.1.blocks.0.attn.cpb_mlp.0.weight:512,2 "
+                                      "layers.1.blocks.0.attn.cpb_mlp.0.bias:512 "
+                                      "layers.1.blocks.0.attn.cpb_mlp.2.weight:2,512 "
+                                      "layers.1.blocks.0.attn.relative_coords_table:1,1,1,2 "
+                                      "norm.weight:8 norm.bias:8 head.weight:3,8 head.bias:3",
 };
+#define FILES (sizeof files / sizeof files[0])
 
 /* Changes names and sizes before the file is built, so that it stays well-formed. */
 static void mutate_shapes(char *text, uint64_t *state) {
@@ -227,9 +268,9 @@ int main(void) {
     for (long round = first; round < first + rounds; round++) {
         uint64_t state = (uint64_t)round * 0x9e3779b97f4a7c15u + 1;
         static char shapes[4096];
-        snprintf(shapes, sizeof shapes, "%s",
-                 files[(size_t)round % (sizeof files / sizeof files[0])]);
-        const bool inside = round / 3 % 2; /* half of the rounds keep the header whole */
+        snprintf(shapes, sizeof shapes, "%s", files[(size_t)round % FILES]);
+        const bool inside =
+            (size_t)round / FILES % 2; /* half of the rounds keep the header whole */
         for (uint64_t n = inside ? next(&state) % 4 : 0; n > 0; n--)
             mutate_shapes(shapes, &state);
         size_t size = build(bytes, shapes);

@@ -29,13 +29,15 @@ static const char *const activation_words[] = {"gelu", "gelu_tanh", "quick_gelu"
 
 /* ---- the report --------------------------------------------------------------------------- */
 
-static void print_row(const struct convert_row *row) {
+/* `more`: how many rows like it are not shown. */
+static void print_row(const struct convert_row *row, size_t more) {
     if (row->target && strcmp(row->source, row->target) == 0)
         printf("%-10s %s", row->action, row->source);
     else if (row->target)
         printf("%-10s %s -> %s", row->action, row->source, row->target);
     else
         printf("%-10s %s", row->action, row->source);
+    if (more) printf(" and %zu like it", more);
     if (row->reason) printf("  (%s)", row->reason);
     putchar('\n');
 }
@@ -50,20 +52,69 @@ static void print_counts(const struct conversion *c) {
     }
 }
 
-/* Rows whose reason a reader of the summary must see: what was dropped, and what changed shape. */
+/*
+ * Rows whose reason a reader of the summary must see: what was dropped, and what changed shape. Of
+ * those with one reason (the buffers of every block) the first speaks for all.
+ */
+static void print_reasons(const struct conversion *c) {
+    const struct convert_row *groups[16];
+    size_t counts[COUNT_OF(groups)], count = 0, g;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct convert_row *row = &c->rows[i];
+        if (!row->reason) continue;
+        for (g = 0; g < count; g++) {
+            if (row->action == groups[g]->action && strcmp(row->reason, groups[g]->reason) == 0)
+                break;
+        }
+        if (g == COUNT_OF(groups)) {
+            print_row(row, 0);
+        } else if (g == count) {
+            groups[count] = row;
+            counts[count++] = 0;
+        } else {
+            counts[g]++;
+        }
+    }
+    for (g = 0; g < count; g++)
+        print_row(groups[g], counts[g]);
+}
+
+/* "2,2,6,2": one number a stage. */
+static const char *list_text(const int *values, int count, char *text, size_t size) {
+    size_t used = 0;
+    for (int i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", values[i]);
+    return text;
+}
+
+static void print_model(const struct conversion *c) {
+    const struct vit_config *v = &c->vit;
+    const struct swin_config *s = &c->swin;
+    char depths[64], heads[64], windows[64];
+    printf("model      %s: %dx%d, patch ", c->info.architecture, c->image_h, c->image_w);
+    if (strcmp(c->info.family, "vit") == 0)
+        printf("%dx%d, width %d, depth %d, %d heads, %s, eps %g, pool %s", v->patch_h, v->patch_w,
+               v->dim, v->depth, v->heads,
+               v->swiglu ? "swiglu" : vit_activation_name(v->activation), v->norm_eps,
+               vit_pool_name(v->pool));
+    else
+        printf("%dx%d, Swin v%d, width %d, depths %s, heads %s, windows %s, %s, eps %g", s->patch_h,
+               s->patch_w, s->version, s->dim,
+               list_text(s->depths, s->stages, depths, sizeof depths),
+               list_text(s->heads, s->stages, heads, sizeof heads),
+               list_text(s->window, s->stages, windows, sizeof windows),
+               vit_activation_name(s->activation), s->norm_eps);
+    printf(", %d classes\n", c->classes);
+}
+
 static void print_report(const struct conversion *c, bool all) {
-    const struct vit_config *v = &c->config;
     const struct preprocess_spec *p = &c->preprocess;
     if (!all) print_counts(c);
-    for (size_t i = 0; i < c->row_count; i++) {
-        if (all || c->rows[i].reason) print_row(&c->rows[i]);
-    }
+    if (!all) print_reasons(c);
+    for (size_t i = 0; all && i < c->row_count; i++)
+        print_row(&c->rows[i], 0);
     printf("origin     %s\n", c->origin);
-    printf("model      %s: %dx%d, patch %dx%d, width %d, depth %d, %d heads, %s, eps %g, pool %s, "
-           "%d classes\n",
-           c->info.architecture, v->image_h, v->image_w, v->patch_h, v->patch_w, v->dim, v->depth,
-           v->heads, v->swiglu ? "swiglu" : vit_activation_name(v->activation), v->norm_eps,
-           vit_pool_name(v->pool), v->classes);
+    print_model(c);
     printf("pictures   %dx%d, crop_pct %g, %s, %s, mean %g,%g,%g, std %g,%g,%g\n", p->height,
            p->width, p->crop_pct, p->crop_mode, p->interpolation, p->mean[0], p->mean[1],
            p->mean[2], p->std[0], p->std[1], p->std[2]);
@@ -111,7 +162,7 @@ static enum status compute_selftest(const char *path, struct backend *backend,
     test->expected = mem_zalloc(test->count, sizeof *test->expected);
     test->origin = str_format("vitrine %s cpu fp32", VERSION);
     if (test->image && test->expected && test->origin) {
-        struct vit_taps taps = {.layer = -1, .pooled = test->expected};
+        struct model_taps taps = {.layer = -1, .pooled = test->expected};
         draw_test_image(test->image, test->height, test->width);
         st = model_forward(&model, test->image, 1, model.classes ? test->expected : NULL,
                            model.classes ? NULL : &taps);
@@ -136,19 +187,32 @@ static enum status copy_labels(struct h5 *from, struct h5 *to, int classes) {
     return st;
 }
 
+static enum status copy_config(struct h5 *from, struct h5 *to, const char *family, int *classes) {
+    struct vit_config vit;
+    struct swin_config swin;
+    if (strcmp(family, "swin") == 0) {
+        TRY(swin_config_read(from, &swin));
+        *classes = swin.classes;
+        return swin_config_write(to, &swin);
+    }
+    TRY(vit_config_read(from, &vit));
+    *classes = vit.classes;
+    return vit_config_write(to, &vit);
+}
+
 static enum status copy_head(struct h5 *from, struct h5 *to) {
     struct model_info info = {0};
-    struct vit_config config;
     struct preprocess_spec spec;
-    enum status st = model_info_read(from, &info);
-    if (st == ST_OK) st = model_info_write(to, &info);
+    int classes = 0;
+    enum status st;
+    TRY(model_info_read(from, &info));
+    st = model_info_write(to, &info);
+    if (st == ST_OK) st = copy_config(from, to, info.family, &classes);
     model_info_release(&info);
     TRY(st);
-    TRY(vit_config_read(from, &config));
-    TRY(vit_config_write(to, &config));
     TRY(preprocess_spec_read(from, &spec));
     TRY(preprocess_spec_write(to, &spec));
-    return copy_labels(from, to, config.classes);
+    return copy_labels(from, to, classes);
 }
 
 static enum status copy_dataset(struct h5 *from, struct h5 *to, const struct h5_dataset *d) {
@@ -277,9 +341,8 @@ static enum status convert(const struct convert_command *o, const char *path) {
     if (!o->dry_run) TRY_OUT(output_check_spares(o->output, checkpoint.weights_path));
     TRY_OUT(checkpoint_hash(&checkpoint));
     TRY_OUT(convert_plan(&checkpoint, &options, &c));
-    if (labels.count && labels.count != c.config.classes) {
-        st =
-            fail(ST_USAGE, "--labels has %d classes, the model %d", labels.count, c.config.classes);
+    if (labels.count && labels.count != c.classes) {
+        st = fail(ST_USAGE, "--labels has %d classes, the model %d", labels.count, c.classes);
         goto out;
     }
     if (!o->quiet) print_report(&c, o->verbose);
@@ -330,9 +393,9 @@ int cmd_convert(int argc, char **argv) {
         .command = "convert",
         .synopsis = "[OPTION]... CHECKPOINT -o FILE",
         .about =
-            "Converts a public ViT checkpoint (a safetensors file, or a folder with config.json "
-            "and\n"
-            "model.safetensors) of timm, DeiT, MAE, DINOv2 or transformers to a vitrine model.",
+            "Converts a public checkpoint (a safetensors file, or a folder with config.json and\n"
+            "model.safetensors) to a vitrine model: a ViT of timm, DeiT, MAE, DINOv2 or\n"
+            "transformers, a Swin v1 or v2 of timm or of its own code.",
         .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
                     "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
                     "--labels imagenet-1k -o deit.h5\n",

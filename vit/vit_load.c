@@ -63,19 +63,8 @@ static double announced(const struct vit_config *config) {
     return count + K * C * (config->dist_token ? 2.0 : 1.0);
 }
 
-/* Nothing is reserved or filled for a config whose file is far too small for it. */
 static enum status scratch_init(struct loader *ld, const char *file) {
-    const double wanted = announced(&ld->vit->config), slack = 1 << 24;
-    double stored = 0;
-    for (size_t i = 0; i < ld->params.count; i++) {
-        double size = 1;
-        for (int d = 0; d < ld->params.datasets[i].rank; d++)
-            size *= (double)ld->params.datasets[i].dims[d];
-        stored += size;
-    }
-    if (wanted > 4.0 * stored + slack)
-        return fail(ST_SHAPE, "%s: /config announces %.0f parameters, /parameters holds %.0f", file,
-                    wanted, stored);
+    TRY(params_announced(&ld->params, announced(&ld->vit->config)));
     scratch_layout(ld);
     TRY(arena_reserve(&ld->scratch, file));
     scratch_layout(ld);

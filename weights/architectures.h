@@ -1,7 +1,7 @@
 /*
- * architectures: what timm's names say that tensors do not: heads, eps, activation, pooling and
- * the preprocessing of every pretrained tag. One row a name; tests/ref/convert_architectures.py
- * computes the rows from timm itself.
+ * architectures: what timm's names say that tensors do not: heads, windows, eps, activation,
+ * pooling and the preprocessing of every pretrained tag. One row a name, of a ViT or a Swin;
+ * tests/ref/convert_architectures.py computes the rows from timm itself.
  */
 #ifndef WEIGHTS_ARCHITECTURES_H
 #define WEIGHTS_ARCHITECTURES_H
@@ -22,8 +22,9 @@ enum architecture_flag {
 
 struct architecture {
     const char *name;
-    int image, patch;                         /* pixels, both axes */
-    int dim, depth, heads, hidden, registers; /* C, L, H, F, R */
+    int image, patch; /* pixels, both axes */
+    /* C, L, H, F, R. A Swin: L of all stages; C, H, F of stage 0, they double with every stage. */
+    int dim, depth, heads, hidden, registers;
     unsigned flags;
     enum vit_activation activation;
     enum vit_pool pool;
@@ -35,6 +36,17 @@ const struct architecture *architecture_at(size_t index);
 
 /* By timm's name, with or without ".tag"; NULL when not known. */
 const struct architecture *architecture_find(const char *name);
+
+/* What a Swin has beside its row. */
+struct swin_stages {
+    const char *name;
+    int version, stages;
+    int depths[SWIN_MAX_STAGES], window[SWIN_MAX_STAGES], pretrained_window[SWIN_MAX_STAGES];
+};
+const struct swin_stages *architecture_stages(const struct architecture *arch); /* NULL: a ViT */
+
+/* The whole configuration of a Swin but for its classes (0); false: a ViT. */
+bool architecture_swin(const struct architecture *arch, struct swin_config *out);
 
 /*
  * The preprocessing of "name.tag", or of timm's default tag when no tag is given. *tag (static

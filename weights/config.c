@@ -1,7 +1,6 @@
 /*
- * config: see config.h. A group of attributes is a table of fields: name, kind, place in the
- * struct, range or words. One reader, one writer and one check walk the table, so they cannot
- * drift apart.
+ * config: see config.h. The root attributes, the configuration of a ViT, preprocessing, labels and
+ * self-test; a Swin's is in config_swin.c.
  */
 #include "weights/config.h"
 
@@ -9,40 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "weights/config_fields.h"
+
 #define FORMAT         "vitrine-model"
 #define FORMAT_VERSION 1
-#define MAX_CLASSES    1000000
-
-enum field_kind {
-    FIELD_INT,
-    FIELD_PAIR, /* two ints side by side: height, width */
-    FIELD_BOOL,
-    FIELD_REAL,
-    FIELD_TRIPLE, /* double[3] */
-    FIELD_ENUM,   /* an enum that indexes `words` */
-    FIELD_SWITCH, /* a bool that indexes `words` */
-    FIELD_WORD    /* char[WORD_SIZE], one of `words` */
-};
-
-#define WORD_SIZE 16
-
-struct field {
-    const char *name;
-    enum field_kind kind;
-    size_t offset;
-    double lo, hi;
-    const char *const *words;
-    int word_count;
-};
 
 _Static_assert(sizeof(enum vit_pool) == sizeof(int) && sizeof(enum resample) == sizeof(int) &&
                    sizeof(enum vit_qk_norm) == sizeof(int) &&
                    sizeof(enum vit_activation) == sizeof(int),
                "enums are read and written as int");
-_Static_assert(sizeof(((struct preprocess_spec *)0)->crop_mode) == WORD_SIZE, "words' size");
 
 static const char *const pools[] = {"token", "avg", "none", "map"};
-static const char *const activations[] = {"gelu", "gelu_tanh", "quick_gelu"};
+const char *const config_activations[3] = {"gelu", "gelu_tanh", "quick_gelu"};
 static const char *const qk_norms[] = {"none", "layer", "rms"};
 static const char *const resamples[] = {"bicubic_antialias", "bicubic",
                                         "bicubic_offset",    "bicubic_align_corners",
@@ -54,11 +31,6 @@ static const char *const interpolations[] = {"nearest", "box",     "bilinear",
                                              "hamming", "bicubic", "lanczos"};
 static const char *const crop_roundings[] = {"half_even", "floor"};
 
-#define IN(type, member) offsetof(struct type, member)
-#define WORDS(list)      0, 0, list, (int)COUNT_OF(list)
-#define RANGE(lo, hi)    lo, hi, NULL, 0
-#define NO_RANGE         0, 1, NULL, 0
-
 /* Bounds are far beyond any model known; they keep products of dims within 64 bits. */
 static const struct field vit_fields[] = {
     {"image_size", FIELD_PAIR, IN(vit_config, image_h), RANGE(1, 16384)},
@@ -67,7 +39,7 @@ static const struct field vit_fields[] = {
     {"depth", FIELD_INT, IN(vit_config, depth), RANGE(1, 1000)},
     {"num_heads", FIELD_INT, IN(vit_config, heads), RANGE(1, 65536)},
     {"mlp_hidden", FIELD_INT, IN(vit_config, hidden), RANGE(1, 1048576)},
-    {"num_classes", FIELD_INT, IN(vit_config, classes), RANGE(0, MAX_CLASSES)},
+    {"num_classes", FIELD_INT, IN(vit_config, classes), RANGE(0, CONFIG_MAX_CLASSES)},
     {"class_token", FIELD_BOOL, IN(vit_config, class_token), NO_RANGE},
     {"dist_token", FIELD_BOOL, IN(vit_config, dist_token), NO_RANGE},
     {"register_tokens", FIELD_INT, IN(vit_config, registers), RANGE(0, 1024)},
@@ -81,7 +53,7 @@ static const struct field vit_fields[] = {
     {"layer_scale", FIELD_BOOL, IN(vit_config, layer_scale), NO_RANGE},
     {"qk_norm", FIELD_ENUM, IN(vit_config, qk_norm), WORDS(qk_norms)},
     {"mlp", FIELD_SWITCH, IN(vit_config, swiglu), WORDS(mlps)},
-    {"activation", FIELD_ENUM, IN(vit_config, activation), WORDS(activations)},
+    {"activation", FIELD_ENUM, IN(vit_config, activation), WORDS(config_activations)},
     {"pool", FIELD_ENUM, IN(vit_config, pool), WORDS(pools)},
     {"norm", FIELD_BOOL, IN(vit_config, norm), NO_RANGE},
     {"fc_norm", FIELD_BOOL, IN(vit_config, fc_norm), NO_RANGE},
@@ -111,142 +83,6 @@ static const struct {
     {"source_sha256", IN(model_info, source_sha256), true},
     {"license", IN(model_info, license), true},
 };
-
-/* Words and fields. */
-
-static const char *word_at(const char *const *words, size_t count, size_t index) {
-    return index < count ? words[index] : "unknown";
-}
-
-static int word_find(const char *const *words, int count, const char *word) {
-    for (int i = 0; i < count; i++) {
-        if (strcmp(words[i], word) == 0) return i;
-    }
-    return -1;
-}
-
-static enum status wrong_word(const struct field *field, const char *file, const char *group,
-                              const char *found) {
-    char known[256] = "";
-    size_t used = 0;
-    for (int i = 0; i < field->word_count && used < sizeof known; i++) {
-        int wrote =
-            snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", field->words[i]);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-    return fail(ST_FORMAT, "%s: %s: attribute %s is '%.64s', expected one of: %s", file, group,
-                field->name, found, known);
-}
-
-static enum status read_word(struct h5 *file, const char *group, const struct field *field,
-                             void *place) {
-    char *word = NULL;
-    enum status st = ST_OK;
-    int index;
-    TRY(h5_get_string(file, group, field->name, &word));
-    index = word_find(field->words, field->word_count, word);
-    if (index < 0)
-        st = wrong_word(field, h5_name(file), group, word);
-    else if (field->kind == FIELD_SWITCH)
-        *(bool *)place = index != 0;
-    else if (field->kind == FIELD_ENUM)
-        memcpy(place, &index, sizeof index);
-    else
-        snprintf(place, WORD_SIZE, "%s", word);
-    mem_free(word);
-    return st;
-}
-
-static enum status read_field(struct h5 *file, const char *group, const struct field *field,
-                              void *place) {
-    int flag = 0;
-    switch (field->kind) {
-    case FIELD_INT:
-    case FIELD_PAIR:
-        return h5_get_ints(file, group, field->name, field->kind == FIELD_PAIR ? 2 : 1,
-                           (long)field->lo, (long)field->hi, place);
-    case FIELD_BOOL:
-        TRY(h5_get_int(file, group, field->name, 0, 1, &flag));
-        *(bool *)place = flag != 0;
-        return ST_OK;
-    case FIELD_REAL:
-    case FIELD_TRIPLE:
-        return h5_get_doubles(file, group, field->name, field->kind == FIELD_TRIPLE ? 3 : 1,
-                              field->lo, field->hi, place);
-    case FIELD_ENUM:
-    case FIELD_SWITCH:
-    case FIELD_WORD: break;
-    }
-    return read_word(file, group, field, place);
-}
-
-static enum status write_field(struct h5 *file, const char *group, const struct field *field,
-                               const void *place) {
-    int index;
-    switch (field->kind) {
-    case FIELD_INT: return h5_set_int(file, group, field->name, *(const int *)place);
-    case FIELD_PAIR: return h5_set_ints(file, group, field->name, 2, place);
-    case FIELD_BOOL: return h5_set_int(file, group, field->name, *(const bool *)place);
-    case FIELD_REAL: return h5_set_double(file, group, field->name, *(const double *)place);
-    case FIELD_TRIPLE: return h5_set_doubles(file, group, field->name, 3, place);
-    case FIELD_SWITCH:
-        return h5_set_string(file, group, field->name, field->words[*(const bool *)place]);
-    case FIELD_ENUM:
-        memcpy(&index, place, sizeof index);
-        return h5_set_string(file, group, field->name, field->words[index]);
-    case FIELD_WORD: break;
-    }
-    return h5_set_string(file, group, field->name, place);
-}
-
-/* The same ranges and words for a struct that did not come from a file. */
-static enum status check_field(const char *file, const char *group, const struct field *field,
-                               const void *place) {
-    const bool integer = field->kind == FIELD_INT || field->kind == FIELD_PAIR;
-    const int count = field->kind == FIELD_PAIR ? 2 : field->kind == FIELD_TRIPLE ? 3 : 1;
-    int index;
-    if (field->kind == FIELD_BOOL || field->kind == FIELD_SWITCH) return ST_OK;
-    if (field->kind == FIELD_ENUM) {
-        memcpy(&index, place, sizeof index);
-        return index >= 0 && index < field->word_count ? ST_OK
-                                                       : wrong_word(field, file, group, "unknown");
-    }
-    if (field->kind == FIELD_WORD)
-        return word_find(field->words, field->word_count, place) >= 0
-                   ? ST_OK
-                   : wrong_word(field, file, group, place);
-    for (int i = 0; i < count; i++) {
-        double value = integer ? ((const int *)place)[i] : ((const double *)place)[i];
-        if (!(value >= field->lo && value <= field->hi))
-            return fail(ST_FORMAT, "%s: %s: attribute %s is %g, expected %g to %g", file, group,
-                        field->name, value, field->lo, field->hi);
-    }
-    return ST_OK;
-}
-
-static enum status read_fields(struct h5 *file, const char *group, const struct field *fields,
-                               size_t count, void *base) {
-    if (!h5_has(file, group)) return fail(ST_FORMAT, "%s: %s: is missing", h5_name(file), group);
-    for (size_t i = 0; i < count; i++)
-        TRY(read_field(file, group, &fields[i], (char *)base + fields[i].offset));
-    return ST_OK;
-}
-
-static enum status check_fields(const char *file, const char *group, const struct field *fields,
-                                size_t count, const void *base) {
-    for (size_t i = 0; i < count; i++)
-        TRY(check_field(file, group, &fields[i], (const char *)base + fields[i].offset));
-    return ST_OK;
-}
-
-static enum status write_fields(struct h5 *file, const char *group, const struct field *fields,
-                                size_t count, const void *base) {
-    TRY(check_fields(h5_name(file), group, fields, count, base));
-    TRY(h5_make_group(file, group));
-    for (size_t i = 0; i < count; i++)
-        TRY(write_field(file, group, &fields[i], (const char *)base + fields[i].offset));
-    return ST_OK;
-}
 
 /* Root attributes. */
 
@@ -400,7 +236,7 @@ static enum status check_tokens(const struct vit_config *c, const char *file) {
 }
 
 enum status vit_config_check(const struct vit_config *c, const char *file) {
-    TRY(check_fields(file, "/config", vit_fields, COUNT_OF(vit_fields), c));
+    TRY(fields_check(file, "/config", vit_fields, COUNT_OF(vit_fields), c));
     if (c->dim % c->heads != 0)
         return fail(ST_FORMAT, "%s: /config: embed_dim %d is no multiple of num_heads %d", file,
                     c->dim, c->heads);
@@ -413,7 +249,7 @@ enum status vit_config_check(const struct vit_config *c, const char *file) {
 
 enum status vit_config_read(struct h5 *file, struct vit_config *out) {
     struct vit_config config = {0};
-    TRY(read_fields(file, "/config", vit_fields, COUNT_OF(vit_fields), &config));
+    TRY(fields_read(file, "/config", vit_fields, COUNT_OF(vit_fields), &config));
     TRY(vit_config_check(&config, h5_name(file)));
     *out = config;
     return ST_OK;
@@ -421,7 +257,7 @@ enum status vit_config_read(struct h5 *file, struct vit_config *out) {
 
 enum status vit_config_write(struct h5 *file, const struct vit_config *config) {
     TRY(vit_config_check(config, h5_name(file)));
-    return write_fields(file, "/config", vit_fields, COUNT_OF(vit_fields), config);
+    return fields_write(file, "/config", vit_fields, COUNT_OF(vit_fields), config);
 }
 
 const char *vit_pool_name(enum vit_pool pool) {
@@ -429,7 +265,7 @@ const char *vit_pool_name(enum vit_pool pool) {
 }
 
 const char *vit_activation_name(enum vit_activation activation) {
-    return word_at(activations, COUNT_OF(activations), (size_t)activation);
+    return word_at(config_activations, COUNT_OF(config_activations), (size_t)activation);
 }
 
 const char *vit_qk_norm_name(enum vit_qk_norm qk_norm) {
@@ -441,7 +277,7 @@ const char *resample_name(enum resample resample) {
 }
 
 bool vit_activation_find(const char *name, enum vit_activation *out) {
-    int index = word_find(activations, (int)COUNT_OF(activations), name);
+    int index = word_find(config_activations, (int)COUNT_OF(config_activations), name);
     if (index < 0) return false;
     *out = (enum vit_activation)index;
     return true;
@@ -451,18 +287,18 @@ bool vit_activation_find(const char *name, enum vit_activation *out) {
 
 enum status preprocess_spec_read(struct h5 *file, struct preprocess_spec *out) {
     struct preprocess_spec spec = {0};
-    TRY(read_fields(file, "/preprocess", preprocess_fields, COUNT_OF(preprocess_fields), &spec));
+    TRY(fields_read(file, "/preprocess", preprocess_fields, COUNT_OF(preprocess_fields), &spec));
     *out = spec;
     return ST_OK;
 }
 
 enum status preprocess_spec_write(struct h5 *file, const struct preprocess_spec *spec) {
-    return write_fields(file, "/preprocess", preprocess_fields, COUNT_OF(preprocess_fields), spec);
+    return fields_write(file, "/preprocess", preprocess_fields, COUNT_OF(preprocess_fields), spec);
 }
 
 static enum status read_labels(struct h5 *file, const char *dataset, int classes, char ***out) {
     size_t count = 0;
-    TRY(h5_read_strings(file, dataset, MAX_CLASSES, out, &count));
+    TRY(h5_read_strings(file, dataset, CONFIG_MAX_CLASSES, out, &count));
     for (size_t i = 0; i < count; i++) {
         /* A label is one cell of a table: the line ends and tabs that notes may have break it. */
         if (!(*out)[i][0] || strpbrk((*out)[i], "\n\t")) {
@@ -498,8 +334,9 @@ enum status labels_group_read(struct h5 *file, int classes, char ***ids, char **
 
 enum status labels_group_write(struct h5 *file, int count, const char *const *ids,
                                const char *const *names) {
-    if (count < 1 || count > MAX_CLASSES)
-        return fail(ST_USAGE, "%s: %d labels, expected 1 to %d", h5_name(file), count, MAX_CLASSES);
+    if (count < 1 || count > CONFIG_MAX_CLASSES)
+        return fail(ST_USAGE, "%s: %d labels, expected 1 to %d", h5_name(file), count,
+                    CONFIG_MAX_CLASSES);
     for (int i = 0; i < count; i++) {
         if (!ids[i][0] || !names[i][0] || strpbrk(ids[i], "\n\t") || strpbrk(names[i], "\n\t"))
             return fail(ST_USAGE, "%s: label %d is empty or has a line end or tab", h5_name(file),
@@ -523,7 +360,7 @@ static enum status read_selftest(struct h5 *file, struct selftest *test) {
                   h5_name(file), shape_text(image.dims, image.rank, shape, sizeof shape));
         goto out;
     }
-    if (expected.rank != 1 || expected.dims[0] < 1 || expected.dims[0] > MAX_CLASSES) {
+    if (expected.rank != 1 || expected.dims[0] < 1 || expected.dims[0] > CONFIG_MAX_CLASSES) {
         st = fail(ST_FORMAT, "%s: /selftest/expected: is %s, expected one number a class",
                   h5_name(file), shape_text(expected.dims, expected.rank, shape, sizeof shape));
         goto out;

@@ -67,6 +67,49 @@ enum status vit_config_check(const struct vit_config *config, const char *file) 
 /* class + dist + registers. */
 int vit_config_prefix(const struct vit_config *config);
 
+#define SWIN_MAX_STAGES 8
+#define SWIN_CPB_HIDDEN 512 /* the hidden width of version 2's position-bias MLP */
+
+/* What is done where the windows do not fit the map. */
+enum swin_window_rule {
+    WINDOW_TIMM /* shift, then pad; a side of the map no longer than the window's shrinks the window
+                   to it and is not shifted; a stored bias table is resampled geometrically */
+};
+
+/*
+ * `/config` of family "swin". Canonical tensor names are timm's. Arrays have an entry a stage;
+ * stage s has dim << s channels, on the map of the patches, halved (rounded up) s times.
+ */
+struct swin_config {
+    int version;          /* 1: norms before, bias table; 2: norms after, cosine scores, bias MLP */
+    int image_h, image_w; /* pixels the stored bias tables were made for */
+    int patch_h, patch_w;
+    int dim, stages; /* C of stage 0, S */
+    int depths[SWIN_MAX_STAGES], heads[SWIN_MAX_STAGES], hidden[SWIN_MAX_STAGES];
+    int window[SWIN_MAX_STAGES];            /* M before the map shrinks it */
+    int pretrained_window[SWIN_MAX_STAGES]; /* version 2: normalises its coordinates; 0 = M */
+    int classes;                            /* K; 0 = no head */
+    bool qkv_bias;                          /* version 2: q_bias and v_bias, the key has none */
+    enum vit_activation activation;
+    enum swin_window_rule window_rule;
+    double mask_value; /* added to pairs of different regions: -100 */
+    double norm_eps;
+};
+enum status swin_config_read(struct h5 *file, struct swin_config *out) MUST_CHECK;
+enum status swin_config_write(struct h5 *file, const struct swin_config *config) MUST_CHECK;
+/* Impossible combinations: ST_FORMAT naming `file`. */
+enum status swin_config_check(const struct swin_config *config, const char *file) MUST_CHECK;
+/*
+ * The map of a stage, and the window on it, for an image of image_h x image_w (multiples of the
+ * patch): the geometry that reader, converter and model must agree on.
+ */
+struct swin_map {
+    int h, w, window_h, window_w;
+    int shift_h, shift_w; /* of every second block */
+};
+void swin_config_map(const struct swin_config *config, int stage, int image_h, int image_w,
+                     struct swin_map *out);
+
 const char *vit_pool_name(enum vit_pool pool);
 const char *vit_activation_name(enum vit_activation activation);
 const char *vit_qk_norm_name(enum vit_qk_norm qk_norm);

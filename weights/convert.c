@@ -128,7 +128,7 @@ static enum status write_model(struct h5 *file, const struct convert_options *op
     if (info.name) st = model_info_write(file, &info);
     mem_free(stem);
     TRY(st);
-    TRY(vit_config_write(file, &c->config));
+    TRY(c->family->write(file, c));
     TRY(preprocess_spec_write(file, &c->preprocess));
     if (options->label_count)
         TRY(labels_group_write(file, options->label_count, options->label_ids,
@@ -142,9 +142,9 @@ enum status convert_write(const struct checkpoint *checkpoint,
     struct h5 *file = NULL;
     enum status st, closed;
     char *part;
-    if (options->label_count && options->label_count != conversion->config.classes)
+    if (options->label_count && options->label_count != conversion->classes)
         return fail(ST_USAGE, "%s: %d labels for a model of %d classes", checkpoint->weights_path,
-                    options->label_count, conversion->config.classes);
+                    options->label_count, conversion->classes);
     if (options->dtype != DT_F32 && options->dtype != DT_F16 && options->dtype != DT_BF16)
         return fail(ST_USAGE, "%s: a model is written as fp32, fp16 or bf16, not %s", path,
                     dtype_name(options->dtype));

@@ -33,12 +33,16 @@ struct convert_row {
 
 struct conversion {
     const char *origin; /* "timm", "transformers Dinov2Model" */
-    struct vit_config config;
+    /* info.family says which of the two is filled. */
+    struct vit_config vit;
+    struct swin_config swin;
+    int classes, image_h, image_w; /* of either */
     struct preprocess_spec preprocess;
     struct model_info info;
     struct convert_row *rows;
     size_t row_count;
-    struct conversion_tensor *outputs; /* private: canonical tensors and how to make them */
+    const struct convert_family *family; /* private: convert_plan.h */
+    struct conversion_tensor *outputs;   /* private: canonical tensors and how to make them */
     size_t output_count;
 };
 

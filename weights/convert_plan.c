@@ -1,8 +1,8 @@
 /*
  * convert_plan: names and shapes. Every tensor of the checkpoint gets a row of the report; the
  * used ones become outputs, sorted by canonical name; the config follows from the outputs'
- * shapes; then the list of tensors that this config demands is held against the outputs. Faults
- * are collected, so that one run shows them all.
+ * shapes (convert_vit.c, convert_swin.c); then the list of tensors that this config demands is held
+ * against the outputs. Faults are collected, so that one run shows them all.
  */
 #include "weights/convert_plan.h"
 
@@ -33,7 +33,7 @@ void problems_add(struct problems *problems, const char *fmt, ...) {
     problems->shown++;
 }
 
-static enum status problems_fail(const struct plan *plan) {
+enum status plan_problems(const struct plan *plan) {
     const struct problems *p = &plan->problems;
     if (p->count == 0) return ST_OK;
     if (p->count == p->shown)
@@ -67,31 +67,39 @@ enum status plan_note(struct plan *plan, const char *name, const char *value) {
 
 /* ---- names ---- */
 
-static enum status find_origin(struct plan *plan) {
-    static const struct name_origin *const origins[] = {&names_timm, &names_transformers};
+/* The tensor that gives the origin away, and what stands before it; ST_SHAPE when two do. */
+static enum status find_marker(struct plan *plan, const struct name_origin *origin) {
     const struct checkpoint *c = plan->checkpoint;
-    const char *reason = NULL;
     for (size_t i = 0; i < c->count; i++) {
-        const char *name = c->tensors[i].name;
         size_t prefix;
-        if (!reason) reason = names_foreign(name);
-        for (size_t o = 0; o < COUNT_OF(origins); o++) {
-            if (!names_recognise(origins[o], name, &prefix)) continue;
-            if (plan->origin)
-                return fail(ST_SHAPE, "%s: holds more than one model: '%s%s' and '%s'",
-                            c->weights_path, plan->prefix, plan->origin->marker, name);
-            plan->origin = origins[o];
-            plan->prefix = str_format("%.*s", (int)prefix, name);
-            if (!plan->prefix) return ST_NOMEM;
-        }
+        if (!names_recognise(origin, c->tensors[i].name, &prefix)) continue;
+        if (plan->origin)
+            return fail(ST_SHAPE, "%s: holds more than one model: '%s%s' and '%s'", c->weights_path,
+                        plan->prefix, origin->marker, c->tensors[i].name);
+        plan->origin = origin;
+        plan->prefix = str_format("%.*s", (int)prefix, c->tensors[i].name);
+        if (!plan->prefix) return ST_NOMEM;
     }
-    if (reason) return fail(ST_FORMAT, "%s: %s", c->weights_path, reason);
+    return ST_OK;
+}
+
+/* A Swin has the marker of timm's ViT as well, so it is asked for first. */
+static enum status find_origin(struct plan *plan) {
+    static const struct name_origin *const origins[] = {&names_swin_official, &names_swin,
+                                                        &names_timm, &names_transformers};
+    const struct checkpoint *c = plan->checkpoint;
+    for (size_t i = 0; i < c->count; i++) {
+        const char *reason = names_foreign(c->tensors[i].name);
+        if (reason) return fail(ST_FORMAT, "%s: %s", c->weights_path, reason);
+    }
+    for (size_t o = 0; o < COUNT_OF(origins) && !plan->origin; o++)
+        TRY(find_marker(plan, origins[o]));
     if (plan->origin) return ST_OK;
-    return fail(
-        ST_FORMAT,
-        "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, DINOv2) or "
-        "embeddings.patch_embeddings.projection.weight (transformers); the first is %.100s",
-        c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
+    return fail(ST_FORMAT,
+                "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, "
+                "DINOv2, Swin) or "
+                "embeddings.patch_embeddings.projection.weight (transformers); the first is %.100s",
+                c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
 }
 
 static enum status add_row(struct plan *plan, const char *source, const struct name_result *to,
@@ -199,94 +207,11 @@ static enum status plan_names(struct plan *plan) {
 
 /* ---- shapes ---- */
 
-/*
- * Axis `axis` of the tensor as an int; 0 when there is no such tensor or axis, or it is beyond
- * the limit.
- */
-static int axis_of(const struct conversion_tensor *t, int axis) {
+int plan_axis(const struct conversion_tensor *t, int axis) {
     return t && axis < t->rank && t->dims[axis] <= CONVERT_MAX_DIM ? (int)t->dims[axis] : 0;
 }
 
-/* The first output blocks.N.<below>, whichever block has it. */
-static struct conversion_tensor *find_in_blocks(const struct plan *plan, const char *below) {
-    for (int n = 0; n < plan->out->config.depth; n++) {
-        char name[NAME_MAX_LENGTH];
-        snprintf(name, sizeof name, "blocks.%d.%s", n, below);
-        struct conversion_tensor *found = plan_find(plan, name);
-        if (found) return found;
-    }
-    return NULL;
-}
-
-/* Very old timm files hold the patch kernel as (C, 3*p*p). */
-static enum status unflatten_patch(struct plan *plan, struct conversion_tensor *kernel) {
-    int side = 1;
-    if (kernel->rank != 2) return ST_OK;
-    while (side < 1024 && 3 * side * side < axis_of(kernel, 1))
-        side++;
-    if (3 * side * side != axis_of(kernel, 1)) return ST_OK;
-    kernel->rank = 4;
-    kernel->dims[1] = 3;
-    kernel->dims[2] = kernel->dims[3] = (size_t)side;
-    struct convert_row *row = &plan->out->rows[kernel->row];
-    row->reason = str_format("(C, 3*p*p) to (C, 3, %d, %d)", side, side);
-    return row->reason ? ST_OK : ST_NOMEM;
-}
-
-static int count_blocks(const struct plan *plan) {
-    long last = -1;
-    for (size_t i = 0; i < plan->out->output_count; i++) {
-        const char *name = plan->out->outputs[i].name;
-        char digits[8] = "";
-        long index;
-        if (strncmp(name, "blocks.", 7) != 0) continue;
-        snprintf(digits, sizeof digits, "%.*s", (int)strspn(name + 7, "0123456789"), name + 7);
-        if (parse_long(digits, 0, 9999, &index) && index > last) last = index;
-    }
-    return (int)last + 1;
-}
-
-static enum status config_from_shapes(struct plan *plan) {
-    struct vit_config *c = &plan->out->config;
-    struct conversion_tensor *kernel = plan_find(plan, "patch_embed.proj.weight");
-    if (kernel) TRY(unflatten_patch(plan, kernel));
-    c->dim = axis_of(kernel, 0);
-    c->patch_h = axis_of(kernel, 2);
-    c->patch_w = axis_of(kernel, 3);
-    if (kernel && kernel->rank == 4 && kernel->dims[1] != 3)
-        problems_add(&plan->problems, "%s takes pictures of %zu channels, vitrine has 3",
-                     kernel->part[0]->name, kernel->dims[1]);
-    c->depth = count_blocks(plan);
-    if (c->depth < 1 || c->depth > CONVERT_MAX_DEPTH)
-        return fail(ST_SHAPE, "%s: has %d blocks, want 1 to %d", plan->checkpoint->weights_path,
-                    c->depth, CONVERT_MAX_DEPTH);
-    c->hidden = axis_of(find_in_blocks(plan, "mlp.fc2.weight"), 1);
-    c->swiglu =
-        c->hidden > 0 && axis_of(find_in_blocks(plan, "mlp.fc1.weight"), 0) == 2 * c->hidden;
-    c->classes = axis_of(plan_find(plan, "head.weight"), 0);
-    c->class_token = plan_find(plan, "cls_token") != NULL;
-    c->dist_token = plan_find(plan, "dist_token") != NULL;
-    c->registers = axis_of(plan_find(plan, "reg_token"), 1);
-    c->positions = plan_find(plan, "pos_embed") != NULL;
-    c->patch_bias = plan_find(plan, "patch_embed.proj.bias") != NULL;
-    c->pre_norm = plan_find(plan, "norm_pre.weight") != NULL;
-    c->qkv_bias = find_in_blocks(plan, "attn.qkv.bias") != NULL;
-    c->layer_scale = find_in_blocks(plan, "ls1.gamma") || find_in_blocks(plan, "ls2.gamma");
-    if (find_in_blocks(plan, "attn.q_norm.weight"))
-        c->qk_norm = find_in_blocks(plan, "attn.q_norm.bias") ? QK_LAYER : QK_RMS;
-    c->norm = plan_find(plan, "norm.weight") != NULL;
-    c->fc_norm = plan_find(plan, "fc_norm.weight") != NULL;
-    c->pool = plan_find(plan, "attn_pool.latent") ? POOL_MAP : POOL_TOKEN; /* settled later */
-    c->pos_resample = plan->origin->resample;
-    return ST_OK;
-}
-
-/* ---- the list a config demands ---- */
-
-static void expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-
-static void expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...) {
+void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...) {
     char name[NAME_MAX_LENGTH], is[96], want[96];
     size_t sizes[TENSOR_MAX_RANK];
     va_list args;
@@ -302,7 +227,8 @@ static void expect(struct plan *plan, int rank, const int *dims, const char *fmt
     }
     shape_text(sizes, rank, want, sizeof want);
     if (!t)
-        problems_add(&plan->problems, "%s %s is missing", name, want);
+        problems_add(&plan->problems, "%s%s%s is missing", name, empty ? "" : " ",
+                     empty ? "" : want);
     else if (!same)
         problems_add(&plan->problems, "%s is %s, want %s", t->part[0]->name,
                      shape_text(t->dims, t->rank, is, sizeof is), want);
@@ -311,66 +237,16 @@ static void expect(struct plan *plan, int rank, const int *dims, const char *fmt
     if (t) t->expected = true;
 }
 
-static void expect_both(struct plan *plan, const char *name, int rows, int columns, bool bias) {
+void plan_expect_both(struct plan *plan, const char *name, int rows, int columns, bool bias) {
     if (columns)
-        expect(plan, 2, (const int[]){rows, columns}, "%s.weight", name);
+        plan_expect(plan, 2, (const int[]){rows, columns}, "%s.weight", name);
     else
-        expect(plan, 1, &rows, "%s.weight", name);
-    if (bias) expect(plan, 1, &rows, "%s.bias", name);
+        plan_expect(plan, 1, &rows, "%s.weight", name);
+    if (bias) plan_expect(plan, 1, &rows, "%s.bias", name);
 }
 
-static void expect_block(struct plan *plan, int n) {
-    const struct vit_config *c = &plan->out->config;
-    const int C = c->dim, F = c->hidden, G = c->swiglu ? 2 * F : F;
-    const int D = axis_of(find_in_blocks(plan, "attn.q_norm.weight"), 0);
-    const struct {
-        const char *name;
-        int rows, columns;
-        bool there, bias;
-    } parts[] = {{"norm1", C, 0, true, true},
-                 {"norm2", C, 0, true, true},
-                 {"attn.qkv", 3 * C, C, true, c->qkv_bias},
-                 {"attn.proj", C, C, true, true},
-                 {"attn.q_norm", D, 0, c->qk_norm != QK_NONE, c->qk_norm == QK_LAYER},
-                 {"attn.k_norm", D, 0, c->qk_norm != QK_NONE, c->qk_norm == QK_LAYER},
-                 {"mlp.fc1", G, C, true, true},
-                 {"mlp.fc2", C, F, true, true}};
-    for (size_t i = 0; i < COUNT_OF(parts); i++) {
-        char name[NAME_MAX_LENGTH];
-        snprintf(name, sizeof name, "blocks.%d.%s", n, parts[i].name);
-        if (parts[i].there) expect_both(plan, name, parts[i].rows, parts[i].columns, parts[i].bias);
-    }
-    if (!c->layer_scale) return;
-    expect(plan, 1, &C, "blocks.%d.ls1.gamma", n);
-    expect(plan, 1, &C, "blocks.%d.ls2.gamma", n);
-}
-
-static void expect_all(struct plan *plan) {
-    const struct vit_config *c = &plan->out->config;
-    const int C = c->dim, F = axis_of(plan_find(plan, "attn_pool.mlp.fc1.weight"), 0);
-    if (c->class_token) expect(plan, 3, (const int[]){1, 1, C}, "cls_token");
-    if (c->dist_token) expect(plan, 3, (const int[]){1, 1, C}, "dist_token");
-    if (c->registers) expect(plan, 3, (const int[]){1, c->registers, C}, "reg_token");
-    if (c->positions)
-        expect(plan, 3, (const int[]){1, axis_of(plan_find(plan, "pos_embed"), 1), C}, "pos_embed");
-    expect(plan, 4, (const int[]){C, 3, c->patch_h, c->patch_w}, "patch_embed.proj.weight");
-    if (c->patch_bias) expect(plan, 1, &C, "patch_embed.proj.bias");
-    if (c->pre_norm) expect_both(plan, "norm_pre", C, 0, true);
-    for (int n = 0; n < c->depth; n++)
-        expect_block(plan, n);
-    if (c->norm) expect_both(plan, "norm", C, 0, true);
-    if (c->fc_norm) expect_both(plan, "fc_norm", C, 0, true);
-    if (c->pool == POOL_MAP) {
-        expect(plan, 3, (const int[]){1, 1, C}, "attn_pool.latent");
-        expect_both(plan, "attn_pool.q", C, C, true);
-        expect_both(plan, "attn_pool.kv", 2 * C, C, true);
-        expect_both(plan, "attn_pool.proj", C, C, true);
-        expect_both(plan, "attn_pool.norm", C, 0, true);
-        expect_both(plan, "attn_pool.mlp.fc1", F, C, true);
-        expect_both(plan, "attn_pool.mlp.fc2", C, F, true);
-    }
-    if (c->classes) expect_both(plan, "head", c->classes, C, true);
-    if (c->classes && c->dist_token) expect_both(plan, "head_dist", c->classes, C, true);
+/* What the config does not demand. */
+static void find_extra(struct plan *plan) {
     for (size_t i = 0; i < plan->out->output_count; i++) {
         const struct conversion_tensor *t = &plan->out->outputs[i];
         if (!t->expected)
@@ -384,7 +260,7 @@ static enum status plan_info(struct plan *plan) {
     struct model_info *info = &plan->out->info;
     const struct convert_options *options = plan->options;
     const char *slash = strrchr(plan->checkpoint->weights_path, '/');
-    info->family = str_copy("vit");
+    info->family = str_copy(plan->out->family->name);
     info->source = str_format("%s, %s of %s", plan->out->origin, plan->checkpoint->container,
                               slash ? slash + 1 : plan->checkpoint->weights_path);
     info->source_sha256 = str_copy(plan->checkpoint->sha256);
@@ -402,17 +278,24 @@ static enum status plan_info(struct plan *plan) {
 }
 
 static enum status plan_all(struct plan *plan) {
+    static const struct convert_family *const families[] = {
+        [NAMES_VIT] = &convert_vit, [NAMES_SWIN] = &convert_swin};
     TRY(find_origin(plan));
+    const struct convert_family *family = families[plan->origin->family];
+    plan->out->family = family;
     plan->out->origin = plan->origin->title;
     TRY(plan_names(plan));
-    TRY(config_from_shapes(plan));
-    expect_all(plan);
-    TRY(problems_fail(plan));
-    TRY(plan_settle_config(plan));
+    TRY(family->shapes(plan));
+    family->demand(plan);
+    find_extra(plan);
+    TRY(plan_problems(plan));
+    TRY(plan_parse_files(plan));
+    TRY(plan_choose_architecture(plan));
+    TRY(family->settle(plan));
     TRY(plan_settle_preprocess(plan));
-    TRY(vit_config_check(&plan->out->config, plan->checkpoint->weights_path));
+    TRY(family->check(plan->out, plan->checkpoint->weights_path));
     TRY(plan_check_values(plan));
-    TRY(problems_fail(plan));
+    TRY(plan_problems(plan));
     return plan_info(plan);
 }
 

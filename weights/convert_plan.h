@@ -1,10 +1,15 @@
 /*
  * convert_plan: what the files of the conversion share; private to convert*.c.
  *
- *   convert_plan.c        names -> rows and outputs, shapes -> config, all faults in one list
- *   convert_config.c      what tensors do not say: architecture, heads, eps, pool, positions' grid
- *   convert_preprocess.c  the preprocessing, by config files, table row and --preprocess
- *   convert.c             values checked, model file written
+ *   convert_plan.c         names -> rows and outputs; the flow; all faults in one list
+ *   convert_vit.c          shapes -> config, the tensors demanded, rows of the architecture table
+ *   convert_vit_config.c   what tensors do not say: heads, eps, pool, positions' grid
+ *   convert_swin.c         the same two of a Swin
+ *   convert_swin_config.c  what its tensors do not say: windows, the picture's size
+ *   convert_files.c        JSON and the config files
+ *   convert_arch.c         which row of the architecture table
+ *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
+ *   convert.c              values checked, model file written
  */
 #ifndef WEIGHTS_CONVERT_PLAN_H
 #define WEIGHTS_CONVERT_PLAN_H
@@ -16,6 +21,8 @@
 #define CONVERT_MAX_PARTS 3
 #define CONVERT_MAX_DEPTH 1000
 #define CONVERT_MAX_DIM   ((size_t)1 << 24) /* of any axis: three times it fits an int */
+
+#define CONVERT_CONFIG_FILE "config.json"
 
 struct cJSON;
 
@@ -49,18 +56,74 @@ struct plan {
     struct problems problems;
     size_t row_capacity;
 
-    /* convert_config.c: the config files, and what they said. */
+    /* convert_files.c, convert_arch.c: the config files, and what they said. */
     struct cJSON *config, *processor; /* owned; NULL without */
     bool timm_config, transformers_config;
     const struct architecture *arch; /* the row that applies, or NULL */
     const char *arch_name;           /* with its tag, if it was given one */
 };
 
+/* What differs between ViT and Swin. */
+struct convert_family {
+    const char *name;        /* "vit" */
+    const char *without_row; /* what says the rest where no row of the table applies */
+    /* The config, as far as shapes tell it. Faults go to plan->problems where others may follow. */
+    enum status (*shapes)(struct plan *plan);
+    /* plan_expect for every tensor that the config demands. */
+    void (*demand)(struct plan *plan);
+    /* What of the row is not what the tensors say, into text; false when nothing. */
+    bool (*differs)(const struct plan *plan, const struct architecture *a, char *text, size_t size);
+    /* Whether nothing in the tensors speaks against the row. */
+    bool (*matches)(const struct plan *plan, const struct architecture *a);
+    /* Whether two rows that match lead to the same numbers. */
+    bool (*same)(const struct architecture *a, const struct architecture *b);
+    /* The rest of the config, the architecture's name, classes and image size of plan->out. */
+    enum status (*settle)(struct plan *plan);
+    enum status (*check)(const struct conversion *c, const char *file);
+    enum status (*write)(struct h5 *file, const struct conversion *c);
+};
+extern const struct convert_family convert_vit, convert_swin;
+enum status convert_vit_settle(struct plan *plan) MUST_CHECK;
+enum status convert_swin_settle(struct plan *plan) MUST_CHECK;
+/* The first output layers.STAGE.blocks.N.<below>, whichever block has it; NULL: none. */
+struct conversion_tensor *convert_swin_find(const struct plan *plan, int stage, const char *below);
+/* Whether the windows of a stage, for pictures of c's size, are those that the file stores. */
+bool convert_swin_fits(const struct plan *plan, const struct swin_config *c, int stage);
+
 struct conversion_tensor *plan_find(const struct plan *plan, const char *name);
 enum status plan_note(struct plan *plan, const char *name, const char *value) MUST_CHECK;
+/* ST_SHAPE with all faults found so far, if there are any. */
+enum status plan_problems(const struct plan *plan) MUST_CHECK;
 
-/* Fills heads, eps, activation, pool, positions and the architecture's name. */
-enum status plan_settle_config(struct plan *plan) MUST_CHECK;
+/*
+ * Axis `axis` of the tensor as an int; 0 when there is no such tensor or axis, or it is beyond
+ * CONVERT_MAX_DIM.
+ */
+int plan_axis(const struct conversion_tensor *t, int axis);
+/* Notes the fault when the tensor is not there with these dims. */
+void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/* name.weight (rows, columns), or (rows) with columns 0; and with `bias` name.bias (rows). */
+void plan_expect_both(struct plan *plan, const char *name, int rows, int columns, bool bias);
+
+enum status plan_parse_files(struct plan *plan) MUST_CHECK;
+enum status plan_choose_architecture(struct plan *plan) MUST_CHECK;
+/*
+ * timm's config.json: licence, global_pool and act_layer; ST_FORMAT for a key of model_args that is
+ * not among the `known`.
+ */
+enum status plan_timm_settings(struct plan *plan, const char *const *known, size_t count,
+                               const char **pool, const char **act) MUST_CHECK;
+/* --activation, else config.json's word (NULL: none), else *out stays. */
+enum status plan_activation(const struct plan *plan, const char *word,
+                            enum vit_activation *out) MUST_CHECK;
+/*
+ * Picture sizes to try: 0 what the user says, 1 to 3 the config files, 4 the row; *height and
+ * *width stay where there is none.
+ */
+#define CONVERT_SIZES 5
+enum status plan_candidate_size(struct plan *plan, int which, int *height, int *width) MUST_CHECK;
+
 enum status plan_settle_preprocess(struct plan *plan) MUST_CHECK;
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */
 enum status plan_input_size(const struct plan *plan, int *height, int *width) MUST_CHECK;
@@ -75,6 +138,9 @@ enum status json_double(const struct cJSON *object, const char *file, const char
                         double hi, double *out) MUST_CHECK;
 enum status json_word(const struct cJSON *object, const char *file, const char *key,
                       const char **out) MUST_CHECK;
+/* A number, or a list of up to `limit` numbers or pairs of equal ones; *count 0: absent. */
+enum status json_ints(const struct cJSON *object, const char *file, const char *key, int lo, int hi,
+                      int limit, int *out, int *count) MUST_CHECK;
 
 /* Every value finite and inside what options->dtype holds; all tensors with a fault are named. */
 enum status plan_check_values(struct plan *plan) MUST_CHECK;

@@ -11,7 +11,7 @@
 
 #include "weights/convert_plan.h"
 
-#define CONFIG    "config.json"
+#define CONFIG    CONVERT_CONFIG_FILE
 #define PROCESSOR "preprocessor_config.json"
 
 static void set_word(char (*field)[16], const char *word) {
@@ -291,8 +291,8 @@ enum status plan_settle_preprocess(struct plan *plan) {
     const char *from = "the command line", *tag = "";
     char text[200];
     bool set[KEYS] = {false}, unknown = false;
-    out->height = plan->out->config.image_h;
-    out->width = plan->out->config.image_w;
+    out->height = plan->out->image_h;
+    out->width = plan->out->image_w;
     if (plan->timm_config && cJSON_IsObject(cfg)) {
         TRY(timm_preprocess(cfg, out));
         from = CONFIG;
@@ -303,8 +303,8 @@ enum status plan_settle_preprocess(struct plan *plan) {
         const char *name = plan->arch_name ? plan->arch_name : plan->arch->name;
         if (!architecture_preprocess(name, out, &tag))
             return fail(ST_USAGE, "%s: no such weights", name);
-        out->height = plan->out->config.image_h;
-        out->width = plan->out->config.image_w;
+        out->height = plan->out->image_h;
+        out->width = plan->out->image_w;
         set_word(&out->crop_rounding, plan->origin->crop_rounding);
         snprintf(text, sizeof text, "timm's %s%s%.*s", plan->arch->name, *tag ? "." : "",
                  (int)strcspn(tag, " "), tag);

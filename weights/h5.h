@@ -45,6 +45,9 @@ enum status h5_get_int(struct h5 *file, const char *object, const char *name, lo
                        int *out) MUST_CHECK;
 enum status h5_get_ints(struct h5 *file, const char *object, const char *name, int count, long lo,
                         long hi, int *out) MUST_CHECK;
+/* 1 to `limit` integers, *count of them. */
+enum status h5_get_int_list(struct h5 *file, const char *object, const char *name, int limit,
+                            long lo, long hi, int *out, int *count) MUST_CHECK;
 enum status h5_get_double(struct h5 *file, const char *object, const char *name, double lo,
                           double hi, double *out) MUST_CHECK;
 enum status h5_get_doubles(struct h5 *file, const char *object, const char *name, int count,

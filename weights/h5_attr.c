@@ -35,17 +35,25 @@ static enum status open_attribute(struct h5 *file, const char *object, hid_t id,
     return ST_OK;
 }
 
-/* ST_FORMAT unless the attribute holds `count` elements as a scalar or a list. */
+/*
+ * ST_FORMAT unless the attribute holds `least` to `most` elements, as a scalar or a list; *count
+ * of them.
+ */
 static enum status check_count(struct h5 *file, const char *object, hid_t attribute,
-                               const char *name, int count) {
+                               const char *name, int least, int most, int *count) {
     hid_t space = H5Aget_space(attribute);
     hssize_t found = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
     int rank = space < 0 ? 0 : H5Sget_simple_extent_ndims(space);
     bool empty = space < 0 || H5Sget_simple_extent_type(space) == H5S_NULL;
+    char want[32];
     if (space >= 0) H5Sclose(space);
-    if (!empty && found == count && rank <= 1) return ST_OK;
-    return fail(ST_FORMAT, "%s: %s: attribute %s has %lld elements in %d dimensions, expected %d",
-                file->name, object, name, empty ? 0LL : (long long)found, rank, count);
+    if (!empty && found >= least && found <= most && rank <= 1) {
+        *count = (int)found;
+        return ST_OK;
+    }
+    snprintf(want, sizeof want, least == most ? "%d" : "%d to %d", least, most);
+    return fail(ST_FORMAT, "%s: %s: attribute %s has %lld elements in %d dimensions, expected %s",
+                file->name, object, name, empty ? 0LL : (long long)found, rank, want);
 }
 
 /* A number of a standard size and layout: what HDF5's conversions were made for. */
@@ -61,10 +69,11 @@ static bool plain_number(const struct h5 *file, hid_t type, bool floating) {
 }
 
 /*
- * `count` numbers as `memory` type; integers are no floats, but floats may be stored as integers.
+ * `least` to `most` numbers, *count of them; integers are no floats, but floats may be stored as
+ * integers.
  */
-static enum status get_numbers(struct h5 *file, const char *object, const char *name, int count,
-                               bool floating, void *out) {
+static enum status get_numbers(struct h5 *file, const char *object, const char *name, int least,
+                               int most, bool floating, void *out, int *count) {
     hid_t id = -1, attribute = -1, type = -1;
     enum status st;
     TRY_OUT(h5_open_object(file, object, ST_FORMAT, &id));
@@ -75,7 +84,7 @@ static enum status get_numbers(struct h5 *file, const char *object, const char *
                   floating ? "a number" : "an integer");
         goto out;
     }
-    TRY_OUT(check_count(file, object, attribute, name, count));
+    TRY_OUT(check_count(file, object, attribute, name, least, most, count));
     if (H5Aread(attribute, floating ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64, out) < 0)
         st = fail(ST_FORMAT, "%s: %s: attribute %s cannot be read (%s)", file->name, object, name,
                   h5_reason());
@@ -86,20 +95,34 @@ out:
     return st;
 }
 
-enum status h5_get_ints(struct h5 *file, const char *object, const char *name, int count, long lo,
-                        long hi, int *out) {
-    int64_t *values = mem_zalloc((size_t)count, sizeof *values);
-    enum status st = values ? get_numbers(file, object, name, count, false, values) : ST_NOMEM;
-    for (int i = 0; i < count && st == ST_OK; i++) {
+static enum status get_ints(struct h5 *file, const char *object, const char *name, int least,
+                            int most, long lo, long hi, int *out, int *count) {
+    int64_t *values = mem_zalloc((size_t)most, sizeof *values);
+    int found = 0;
+    enum status st = ST_NOMEM;
+    if (values) st = get_numbers(file, object, name, least, most, false, values, &found);
+    for (int i = 0; i < found && st == ST_OK; i++) {
         /* A value beyond 64 bits was clipped by HDF5 and fails here as well. */
         if (values[i] < lo || values[i] > hi)
             st = fail(ST_FORMAT, "%s: %s: attribute %s is %lld, expected %ld to %ld", file->name,
                       object, name, (long long)values[i], lo, hi);
     }
-    for (int i = 0; i < count && st == ST_OK; i++)
+    for (int i = 0; i < found && st == ST_OK; i++)
         out[i] = (int)values[i];
+    if (st == ST_OK) *count = found;
     mem_free(values);
     return st;
+}
+
+enum status h5_get_ints(struct h5 *file, const char *object, const char *name, int count, long lo,
+                        long hi, int *out) {
+    int found;
+    return get_ints(file, object, name, count, count, lo, hi, out, &found);
+}
+
+enum status h5_get_int_list(struct h5 *file, const char *object, const char *name, int limit,
+                            long lo, long hi, int *out, int *count) {
+    return get_ints(file, object, name, 1, limit, lo, hi, out, count);
 }
 
 enum status h5_get_int(struct h5 *file, const char *object, const char *name, long lo, long hi,
@@ -110,7 +133,9 @@ enum status h5_get_int(struct h5 *file, const char *object, const char *name, lo
 enum status h5_get_doubles(struct h5 *file, const char *object, const char *name, int count,
                            double lo, double hi, double *out) {
     double *values = mem_zalloc((size_t)count, sizeof *values);
-    enum status st = values ? get_numbers(file, object, name, count, true, values) : ST_NOMEM;
+    int found;
+    enum status st = ST_NOMEM;
+    if (values) st = get_numbers(file, object, name, count, count, true, values, &found);
     for (int i = 0; i < count && st == ST_OK; i++) {
         if (!(values[i] >= lo && values[i] <= hi)) /* so that NaN fails */
             st = fail(ST_FORMAT, "%s: %s: attribute %s is %g, expected %g to %g", file->name,
@@ -146,6 +171,7 @@ enum status h5_attribute_text(struct h5 *file, const char *object, hid_t id, con
     char where[2 * H5_MAX_NAME + 64];
     hid_t attribute = -1, type = -1;
     enum status st;
+    int count;
     snprintf(where, sizeof where, "%s: attribute %s", object, name);
     TRY_OUT(open_attribute(file, object, id, name, &attribute, &type));
     if (H5Tget_class(type) != H5T_STRING) {
@@ -153,7 +179,7 @@ enum status h5_attribute_text(struct h5 *file, const char *object, hid_t id, con
                   h5_class_name(type));
         goto out;
     }
-    TRY_OUT(check_count(file, object, attribute, name, 1));
+    TRY_OUT(check_count(file, object, attribute, name, 1, 1, &count));
     if (!h5_is_text(type)) {
         st = get_fixed(file, where, attribute, type, out);
     } else if (H5Aget_storage_size(attribute) != H5_REFERENCE ||

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MAX_INDICES 2
+
 /* Other layouts, told by a tensor (or, ending in '.', by a beginning). */
 static const struct {
     const char *name, *what;
@@ -14,11 +16,13 @@ static const struct {
      "the tensors are named as OpenAI CLIP names them, which is not converted yet"},
     {"embedding/kernel",
      "the tensors are named as Google's JAX ViT names them, which is not converted yet"},
-    {"features.0.0.weight", "this is torchvision's Swin, which is not converted yet"},
-    {"layers.0.blocks.0.norm1.weight", "this is a Swin, which is not converted yet"},
+    {"features.1.0.norm1.weight", "this is torchvision's Swin, which is not converted yet"},
     {"swin.", "this is a Swin of transformers, which is not converted yet"},
     {"swinv2.", "this is a Swin v2 of transformers, which is not converted yet"},
-    {"stages.0.blocks.0.norm1.weight", "this is a Swin v2 (cr), which is not converted"},
+    {"encoder.layers.0.blocks.0.layernorm_before.weight",
+     "this is a Swin of transformers, which is not converted yet"},
+    {"stages.0.blocks.0.attn.meta_mlp.fc1.weight",
+     "this is a Swin v2 of another kind (timm's swinv2_cr), which vitrine does not run"},
     {"vision_model.", "this is a CLIP or SigLIP of transformers, which is not converted yet"},
     {"blocks.0.attns.0.norm.weight",
      "its blocks run attentions side by side, which vitrine's ViT does not"},
@@ -44,15 +48,23 @@ static size_t index_length(const char *text) {
     return length > 4 || (length > 1 && text[0] == '0') ? 0 : length;
 }
 
-/* Whether name fits the pattern; *index, *digits: the block index it stands at. */
-static bool fits(const char *pattern, const char *name, const char **index, size_t *digits) {
+/* The indices of a name, in their order, as they stand in it. */
+struct indices {
+    const char *text[MAX_INDICES];
+    size_t length[MAX_INDICES];
+    int count;
+};
+
+static bool fits(const char *pattern, const char *name, struct indices *found) {
+    found->count = 0;
     while (*pattern) {
         if (pattern[0] == '*' && pattern[1] == '*') return *name != '\0';
         if (*pattern == '*') {
-            *digits = index_length(name);
-            *index = name;
-            if (*digits == 0) return false;
-            name += *digits;
+            const size_t length = index_length(name);
+            if (length == 0 || found->count == MAX_INDICES) return false;
+            found->text[found->count] = name;
+            found->length[found->count++] = length;
+            name += length;
             pattern++;
         } else if (*pattern++ != *name++) {
             return false;
@@ -61,14 +73,25 @@ static bool fits(const char *pattern, const char *name, const char **index, size
     return *name == '\0';
 }
 
-/* target with '*' replaced by the index. */
-static void fill_target(const char *target, const char *index, size_t digits, char *out) {
-    const char *star = strchr(target, '*');
-    if (star)
-        snprintf(out, NAME_MAX_LENGTH, "%.*s%.*s%s", (int)(star - target), target, (int)digits,
-                 index, star + 1);
-    else
-        snprintf(out, NAME_MAX_LENGTH, "%s", target);
+/* target with the indices in the places of '*' and, one higher, of '+'. */
+static void fill_target(const char *target, const struct indices *indices, char *out) {
+    size_t used = 0;
+    int next = 0;
+    for (; *target && used < NAME_MAX_LENGTH - 1; target++) {
+        char digits[24];
+        long value = 0;
+        if (next == indices->count || (*target != '*' && *target != '+')) {
+            out[used++] = *target;
+            continue;
+        }
+        snprintf(digits, sizeof digits, "%.*s", (int)indices->length[next], indices->text[next]);
+        if (*target == '+' && parse_long(digits, 0, 9999, &value))
+            snprintf(digits, sizeof digits, "%ld", value + 1);
+        used += (size_t)snprintf(out + used, NAME_MAX_LENGTH - used, "%s", digits);
+        next++;
+    }
+    if (used > NAME_MAX_LENGTH - 1) used = NAME_MAX_LENGTH - 1; /* snprintf cut it there */
+    out[used] = '\0';
 }
 
 /* "blocks.1.7.x" -> 2 bytes to be left out after "blocks."; 0 when the name has no chunk. */
@@ -92,14 +115,13 @@ void names_map(const struct name_origin *origin, const char *name, struct name_r
     }
     for (size_t i = 0; i < origin->count; i++) {
         const struct name_row *row = &origin->rows[i];
-        const char *index = "";
-        size_t digits = 0;
-        if (!fits(row->source, name, &index, &digits)) continue;
+        struct indices indices;
+        if (!fits(row->source, name, &indices)) continue;
         out->fate = row->fate;
         out->part = row->part;
         out->parts = row->parts;
         out->reason = row->reason;
-        if (row->target) fill_target(row->target, index, digits, out->target);
+        if (row->target) fill_target(row->target, &indices, out->target);
         return;
     }
 }

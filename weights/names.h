@@ -2,9 +2,10 @@
  * names: what the tensors of each origin are called, and what becomes of them. One table an origin
  * (names_<origin>.c); convert_plan.c walks it.
  *
- * A row's source is matched whole: '*' is a block index and is put where the target has '*', "**"
- * at the end is anything. Parts of one target are stacked along the first axis in the order of
- * `part` (query, key, value).
+ * A row's source is matched whole: '*' is an index of a block or stage (at most two a row), "**" at
+ * the end is anything. The target takes the indices in their order, '*' as they are, '+' one
+ * higher. Parts of one target are stacked along the first axis in the order of `part` (query, key,
+ * value).
  */
 #ifndef WEIGHTS_NAMES_H
 #define WEIGHTS_NAMES_H
@@ -30,8 +31,11 @@ struct name_result {
     const char *reason;
 };
 
+enum name_family { NAMES_VIT, NAMES_SWIN };
+
 struct name_origin {
     const char *title; /* "timm" */
+    enum name_family family;
     const char
         *marker; /* the tensor that gives the origin away; what stands before it is a prefix */
     const char *const
@@ -44,7 +48,8 @@ struct name_origin {
     const char *crop_rounding; /* how it rounds a centre crop */
 };
 
-extern const struct name_origin names_timm, names_transformers;
+extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official;
+extern const char *const names_timm_prefixes[]; /* ends with NULL */
 
 /* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */
 void names_map(const struct name_origin *origin, const char *name, struct name_result *out);
@@ -56,8 +61,8 @@ void names_map(const struct name_origin *origin, const char *name, struct name_r
 bool names_recognise(const struct name_origin *origin, const char *name, size_t *prefix);
 
 /*
- * Why a checkpoint that holds `name` cannot be converted (a Swin, an OpenAI CLIP file, ...);
- * NULL: no reason known.
+ * Why a checkpoint that holds `name` cannot be converted (a Swin of transformers, an OpenAI CLIP
+ * file, ...); NULL: no reason known.
  */
 const char *names_foreign(const char *name);
 

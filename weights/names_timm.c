@@ -78,14 +78,15 @@ static const struct name_row rows[] = {
     REFUSE("patch_embed.norm.**", "a norm after the patch embedding, which vitrine does not run"),
 };
 
-static const char *const prefixes[] = {"module.",   "_orig_mod.", "model.",          "state_dict.",
-                                       "backbone.", "encoder.",   "teacher.",        "trunk.",
-                                       "visual.",   "model_ema.", "state_dict_ema.", NULL};
+const char *const names_timm_prefixes[] = {
+    "module.",  "_orig_mod.", "model.",  "state_dict.", "backbone.",       "encoder.",
+    "teacher.", "trunk.",     "visual.", "model_ema.",  "state_dict_ema.", NULL};
 
 const struct name_origin names_timm = {
     .title = "timm",
+    .family = NAMES_VIT,
     .marker = "patch_embed.proj.weight",
-    .prefixes = prefixes,
+    .prefixes = names_timm_prefixes,
     .rows = rows,
     .count = COUNT_OF(rows),
     .block = "blocks.",

@@ -70,6 +70,7 @@ static const char *const prefixes[] = {"module.", "_orig_mod.", "vit.",
 
 const struct name_origin names_transformers = {
     .title = "transformers",
+    .family = NAMES_VIT,
     .marker = "embeddings.patch_embeddings.projection.weight",
     .prefixes = prefixes,
     .rows = rows,

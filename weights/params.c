@@ -36,6 +36,20 @@ enum status params_open(struct params *params, struct h5 *file) {
     return ST_NOMEM;
 }
 
+enum status params_announced(const struct params *params, double count) {
+    const double slack = 1 << 24;
+    double stored = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        double size = 1;
+        for (int d = 0; d < params->datasets[i].rank; d++)
+            size *= (double)params->datasets[i].dims[d];
+        stored += size;
+    }
+    if (count <= 4.0 * stored + slack) return ST_OK;
+    return fail(ST_SHAPE, "%s: /config announces %.0f parameters, " GROUP " holds %.0f",
+                h5_name(params->file), count, stored);
+}
+
 static int by_name(const void *name, const void *dataset) {
     return strcmp(name, ((const struct h5_dataset *)dataset)->name);
 }

@@ -23,6 +23,12 @@ struct params {
 enum status params_open(struct params *params, struct h5 *file) MUST_CHECK;
 
 /*
+ * ST_SHAPE when a config announces `count` parameters and the file is far too small for them: said
+ * before anything is reserved or filled for what no file has.
+ */
+enum status params_announced(const struct params *params, double count) MUST_CHECK;
+
+/*
  * Reads tensor `name` of shape dims[rank] as fp32 (fp16, bf16 widened; int8 times its per-channel
  * scales, dataset NAME + ".scale") into dst. On a missing tensor or another shape: noted, dst
  * zeroed.

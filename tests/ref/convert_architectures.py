@@ -1,11 +1,12 @@
-"""The rows of weights/architectures.c, computed from the installed timm (written with 1.0.31).
+"""The rows of weights/architectures.c and architecture_tags.c, computed from the installed timm (written with 1.0.31).
 
-    python tests/ref/convert_architectures.py            # prints both tables' rows
+    python tests/ref/convert_architectures.py            # prints the three tables' rows
     python tests/ref/convert_architectures.py --check    # compares, exit 1 when a row differs
 
-A row is an architecture that vitrine runs: pre-norm blocks with LayerNorm, one attention and one
-MLP (or packed SwiGLU), canonical tensor names only. The second table holds the preprocessing of
-every pretrained tag, tags of equal preprocessing together, timm's default tag first.
+A row is an architecture that vitrine runs: a ViT of pre-norm blocks with LayerNorm, one attention and one MLP (or
+packed SwiGLU), or a Swin v1 or v2; canonical tensor names only. The second table has the stages of every Swin, whose
+heads and hidden widths double from stage to stage. The third holds the preprocessing of every pretrained tag, tags of
+equal preprocessing together, timm's default tag first.
 """
 import os
 import re
@@ -21,6 +22,11 @@ CANONICAL = re.compile(
     r"|blocks\.\d+\.ls[12]\.gamma|attn_pool\.latent"
     r"|attn_pool\.(q|kv|proj|norm|mlp\.fc1|mlp\.fc2)\.(weight|bias)"
     r"|(norm_pre|norm|fc_norm|head|head_dist)\.(weight|bias))$")
+SWIN = re.compile(
+    r"^(patch_embed\.(proj|norm)\.(weight|bias)|layers\.\d+\.downsample\.(norm\.(weight|bias)|reduction\.weight)"
+    r"|layers\.\d+\.blocks\.\d+\.((norm[12]|attn\.(qkv|proj|cpb_mlp\.0)|mlp\.fc[12])\.(weight|bias)"
+    r"|attn\.(relative_position_bias_table|logit_scale|q_bias|v_bias|cpb_mlp\.2\.weight))"
+    r"|(norm|head\.fc)\.(weight|bias))$")
 STATS = {(0.5, 0.5, 0.5): "HALF", (0.485, 0.456, 0.406): "INET", (0.0, 0.0, 0.0): "UNIT",
          (0.48145466, 0.4578275, 0.40821073): "CLIP"}
 ACTIVATION = {"GELU": "ERF", "GELUTanh": "TANH", "QuickGELU": "QUICK", "SiLU": "ERF"}
@@ -34,6 +40,28 @@ def runs(model):
             and ("norm.weight" in model.state_dict()) != ("fc_norm.weight" in model.state_dict())
             and norms == {"LayerNorm"} and model.global_pool in ("token", "avg", "map")
             and model.patch_embed.img_size[0] % model.patch_embed.patch_size[0] == 0)
+
+
+def swin_row(name, model):
+    """The architecture's line, and its line among the stages."""
+    state, version = model.state_dict(), 2 if "V2" in type(model).__name__ else 1
+    assert all(SWIN.match(k) for k in state) and model.global_pool == "avg"
+    assert {m.eps for m in model.modules() if "Norm" in type(m).__name__} == {1e-5}
+    first = [stage.blocks[0] for stage in model.layers]
+    heads, hidden = [b.attn.num_heads for b in first], [b.mlp.fc1.out_features for b in first]
+    assert {type(b.mlp.act).__name__ for b in first} == {"GELU"}
+    assert heads == [heads[0] << s for s in range(4)] and hidden == [hidden[0] << s for s in range(4)]
+    depths = [len(stage.blocks) for stage in model.layers]
+    windows = [window for window, _ in model._ref_window_sizes]
+    pretrained = [b.attn.pretrained_window_size[0] if version == 2 else 0 for b in first]
+    image, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
+
+    def group(numbers):
+        return "{" + ", ".join(map(str, numbers)) + "}" if any(numbers) else "{0}"
+
+    return ([f'    {{"{name}", {image}, {patch}, {model.embed_dim}, {sum(depths)}, {heads[0]}, {hidden[0]}, 0, 0, ERF, '
+             "AVG, 1e-5},"],
+            [f'    {{"{name}", {version}, 4, {group(depths)}, {group(windows)}, {group(pretrained)}}},'])
 
 
 def preprocess(cfg):
@@ -98,20 +126,26 @@ def tag_rows(name):
 
 
 def table():
-    lines, tags = [], []
+    lines, stages, tags = [], [], []
     for name in sorted(timm.list_models()):
-        module = timm.models.model_entrypoint(name).__module__
-        if module not in ("timm.models.vision_transformer", "timm.models.deit"):
+        module = timm.models.model_entrypoint(name).__module__.removeprefix("timm.models.")
+        swin = module in ("swin_transformer", "swin_transformer_v2")
+        if not swin and module not in ("vision_transformer", "deit"):
             continue
         if re.match(r"test_|.*(radio|tips|_rpn_)", name):
             continue
         with torch.device("meta"):
             model = timm.create_model(name)
-        if not runs(model):
+        if swin:
+            line, stage = swin_row(name, model)
+            lines += line
+            stages += stage
+        elif runs(model):
+            lines += row(name, model)
+        else:
             continue
-        lines += row(name, model)
         tags += tag_rows(name)
-    return lines, tags
+    return lines, stages, tags
 
 
 def stored(text, array):
@@ -120,15 +154,17 @@ def stored(text, array):
 
 
 def main():
-    lines, tags = table()
+    tables = dict(zip(("architectures", "swins", "tags"), table()))
     if "--check" not in sys.argv[1:]:
-        print("\n".join(lines + [""] + tags))
+        print("\n\n".join("\n".join(lines) for lines in tables.values()))
         return 0
-    path = os.path.join(os.path.dirname(__file__), "..", "..", "weights", "architectures.c")
-    with open(path) as file:
-        text = file.read()
+    folder = os.path.join(os.path.dirname(__file__), "..", "..", "weights")
+    text = ""
+    for source in ("architectures.c", "architecture_tags.c"):
+        with open(os.path.join(folder, source)) as file:
+            text += file.read()
     bad = 0
-    for array, want in (("architectures", lines), ("tags", tags)):
+    for array, want in tables.items():
         differing = [line for line in want + stored(text, array)
                      if (line in want) != (line in stored(text, array))]
         print(f"{array}: {len(want)} lines, {len(differing)} differ", *differing, sep="\n")

@@ -31,12 +31,9 @@ def retimed(result):
 def root_attributes(result, weights_file):
     with open(weights_file, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()
-    c = result["config"]
     return dict(
         format="vitrine-model", format_version=1, name=result["name"], family=result["family"],
-        architecture="ViT, %d wide, %d blocks, %d heads, patches of %d, images of %d (timm %s)" % (
-            c["embed_dim"], c["depth"], c["num_heads"], c["patch_size"], c["img_size"],
-            result["class"]),
+        architecture=DESCRIPTION[result["family"]](result["config"]) + " (timm %s)" % result["class"],
         source="trained on CIFAR-10 by tools/train/train.py", source_sha256=digest, license="MIT",
         recipe="tools/train/train.py %s --steps %d --seed %d --precision %s (%.1f epochs%s)" % (
             result["family"], result["steps"], result["seed"], result["precision"],
@@ -61,7 +58,36 @@ def vit_config(result, tensors):
         pool=c["global_pool"], norm=True, fc_norm=False, norm_eps=result["norm_eps"])
 
 
-CONFIG = {"vit": vit_config}
+def swin_config(result, tensors):
+    c = result["config"]
+    stages = range(len(c["depths"]))
+    for s in stages:                             # maps no longer than the window shrink it
+        window = min(c["window_size"], -(-c["img_size"] // c["patch_size"] // 2 ** s))
+        for b in range(c["depths"][s]):
+            table = tensors[f"layers.{s}.blocks.{b}.attn.relative_position_bias_table"]
+            assert table.shape == ((2 * window - 1) ** 2, c["num_heads"][s])
+    return dict(
+        version=1, image_size=[c["img_size"]] * 2, patch_size=[c["patch_size"]] * 2,
+        embed_dim=c["embed_dim"], depths=c["depths"], num_heads=c["num_heads"],
+        mlp_hidden=[int(c["embed_dim"] * 2 ** s * c["mlp_ratio"]) for s in stages],
+        window=[c["window_size"] for _ in stages], pretrained_window=[0 for _ in stages],
+        num_classes=c["num_classes"], qkv_bias=c["qkv_bias"], activation="gelu",
+        window_rule="timm", mask_value=-100.0, norm_eps=result["norm_eps"])
+
+
+def vit_description(c):
+    return "ViT, %d wide, %d blocks, %d heads, patches of %d, images of %d" % (
+        c["embed_dim"], c["depth"], c["num_heads"], c["patch_size"], c["img_size"])
+
+
+def swin_description(c):
+    return "Swin, %d wide, %s blocks, %s heads, windows of %d, patches of %d, images of %d" % (
+        c["embed_dim"], "+".join(map(str, c["depths"])), "+".join(map(str, c["num_heads"])),
+        c["window_size"], c["patch_size"], c["img_size"])
+
+
+CONFIG = {"vit": vit_config, "swin": swin_config}
+DESCRIPTION = {"vit": vit_description, "swin": swin_description}
 
 
 def preprocess(result):

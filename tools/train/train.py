@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
-from timm.layers import PatchDropout, build_sincos2d_pos_embed, set_fused_attn
+from timm.layers import PatchDropout, set_fused_attn
 from timm.models.swin_transformer import SwinTransformer
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
@@ -43,7 +43,7 @@ MODELS = {"vit": VisionTransformer, "swin": SwinTransformer}
 CONFIGS = {
     "vit": dict(img_size=SIZE, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_ratio=4.0,
                 qkv_bias=True, class_token=True, global_pool="token", num_classes=10),
-    "swin": dict(img_size=SIZE, patch_size=2, embed_dim=64, depths=(2, 2, 2), num_heads=(2, 4, 8),
+    "swin": dict(img_size=SIZE, patch_size=2, embed_dim=48, depths=(2, 2, 2), num_heads=(2, 4, 8),
                  window_size=4, mlp_ratio=4.0, qkv_bias=True, drop_path_rate=0.0, num_classes=10),
 }
 RECIPE = dict(
@@ -111,36 +111,12 @@ class TrainingSet:
 
 # --------------------------------------------------------------------------------------- model
 
-@torch.no_grad()
-def mimetic_init(vit):
-    """Start a ViT's attention near what training leads to (Trockman and Kolter, 2023): per head
-    Wq' Wk = 0.7 Z + 0.7 I, so that like attends to like; Wproj Wv = 0.4 Z - 0.4 I, with Z normal
-    of variance 1/C; and sine-cosine positions. All of it stays trainable."""
-    width, grid = vit.embed_dim, vit.patch_embed.grid_size[0]
-    def factors(noise, identity, rank):
-        u, s, vh = torch.linalg.svd(noise * torch.randn(width, width) / math.sqrt(width)
-                                    + identity * torch.eye(width))
-        root = s[:rank].sqrt()
-        return u[:, :rank] * root, root[:, None] * vh[:rank]                    # (C, r), (r, C)
-    for block in vit.blocks:
-        q, k, v = block.attn.qkv.weight.chunk(3)
-        size = width // block.attn.num_heads
-        for qh, kh in zip(q.split(size), k.split(size)):
-            left, right = factors(0.7, 0.7, size)
-            qh.copy_(left.T), kh.copy_(right)
-        left, right = factors(0.4, -0.4, width)
-        block.attn.proj.weight.copy_(left), v.copy_(right)
-    vit.pos_embed[0, 1:] = build_sincos2d_pos_embed([grid, grid], width)
-
-
 class Student(nn.Module):
     """The timm model, and a linear map of its pooled features onto the teacher's (thrown away)."""
 
     def __init__(self, kind, teacher_features):
         super().__init__()
         self.model = MODELS[kind](**CONFIGS[kind])
-        if kind == "vit":
-            mimetic_init(self.model)
         self.aux = nn.Linear(self.model.num_features, teacher_features)
 
     def forward(self, x):

@@ -1,0 +1,74 @@
+/*
+ * convert_arch: which architecture a checkpoint is. In this order: --arch; timm's config.json;
+ * transformers' config.json; the one row of the architecture table that has the tensors' shapes.
+ * Where several rows have them and differ in anything that changes a number, the user is asked for
+ * --arch. Rows are compared by the family (convert_vit.c, convert_swin.c).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "weights/convert_plan.h"
+
+#define CONFIG CONVERT_CONFIG_FILE
+
+/* The one row of these shapes. Several that differ: ST_USAGE with their names, unless `quiet`. */
+static enum status match_shapes(struct plan *plan, bool quiet) {
+    const struct architecture *first = NULL, *a;
+    bool differ = false;
+    char names[600] = "";
+    size_t length = 0;
+    for (size_t i = 0; (a = architecture_at(i)); i++) {
+        if (!plan->out->family->matches(plan, a)) continue;
+        if (first && !plan->out->family->same(first, a)) differ = true;
+        if (!first) first = a;
+        if (length + strlen(a->name) + 8 < sizeof names)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                       length ? ", " : "", a->name);
+    }
+    if (!differ) {
+        plan->arch = first;
+        return ST_OK;
+    }
+    if (quiet) return ST_OK;
+    return fail(ST_USAGE,
+                "%s: its shapes are those of several architectures that differ in what tensors do "
+                "not say: give one "
+                "with --arch: %s",
+                plan->checkpoint->weights_path, names);
+}
+
+/* --arch or config.json's architecture, looked up and held against the tensors. */
+static enum status named_row(struct plan *plan, const char *name, const char *from) {
+    char text[128];
+    struct preprocess_spec spec;
+    const char *tag;
+    plan->arch = architecture_find(name);
+    if (!plan->arch)
+        return fail(ST_USAGE,
+                    "%s: %s says '%.80s', which is no architecture known here; see --list-names",
+                    plan->checkpoint->weights_path, from, name);
+    if (!architecture_preprocess(name, &spec, &tag))
+        return fail(ST_USAGE, "%s: %s says '%.80s': timm has %s, but no weights of that tag",
+                    plan->checkpoint->weights_path, from, name, plan->arch->name);
+    if (plan->out->family->differs(plan, plan->arch, text, sizeof text))
+        return fail(ST_SHAPE, "%s: %s says %s, which has %s", plan->checkpoint->weights_path, from,
+                    plan->arch->name, text);
+    plan->arch_name = name;
+    return plan_note(plan, "architecture_from", from);
+}
+
+enum status plan_choose_architecture(struct plan *plan) {
+    const char *name = NULL, *arch = plan->options->arch;
+    if (plan->timm_config) TRY(json_word(plan->config, CONFIG, "architecture", &name));
+    if (arch) {
+        const size_t length = strcspn(arch, ".");
+        TRY(named_row(plan, arch, "--arch"));
+        if (name && (strncmp(name, arch, length) != 0 || name[length])) plan->timm_config = false;
+        return ST_OK;
+    }
+    if (name) return named_row(plan, name, CONFIG);
+    TRY(match_shapes(plan, plan->transformers_config));
+    if (plan->transformers_config) return plan_note(plan, "architecture_from", CONFIG);
+    return plan_note(plan, "architecture_from",
+                     plan->arch ? "the tensors' shapes" : plan->out->family->without_row);
+}

@@ -1,0 +1,170 @@
+/*
+ * convert_files: config.json and preprocessor_config.json beside the weights: JSON, and what is
+ * read from them in the same way for every family.
+ */
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "weights/convert_plan.h"
+
+#define CONFIG CONVERT_CONFIG_FILE
+
+enum status json_double(const cJSON *object, const char *file, const char *key, double lo,
+                        double hi, double *out) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!item || cJSON_IsNull(item)) return ST_OK;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= lo && item->valuedouble <= hi))
+        return fail(ST_FORMAT, "%s: %s is no number from %g to %g", file, key, lo, hi);
+    *out = item->valuedouble;
+    return ST_OK;
+}
+
+enum status json_int(const cJSON *object, const char *file, const char *key, int lo, int hi,
+                     int *out) {
+    double value = NAN;
+    TRY(json_double(object, file, key, lo, hi, &value));
+    if (isnan(value)) return ST_OK;
+    if (value != floor(value))
+        return fail(ST_FORMAT, "%s: %s is %g, want a whole number", file, key, value);
+    *out = (int)value;
+    return ST_OK;
+}
+
+enum status json_word(const cJSON *object, const char *file, const char *key, const char **out) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!item || cJSON_IsNull(item)) return ST_OK;
+    if (!cJSON_IsString(item)) return fail(ST_FORMAT, "%s: %s is no word", file, key);
+    *out = item->valuestring;
+    return ST_OK;
+}
+
+/* No more than 16 levels: cJSON recurses, and a config has 4. */
+static enum status parse_text(const char *text, const char *file, cJSON **out) {
+    int depth = 0;
+    bool quoted = false;
+    for (const char *p = text; *p; p++) {
+        if (quoted && *p == '\\' && p[1])
+            p++;
+        else if (*p == '"')
+            quoted = !quoted;
+        else if (!quoted && (*p == '{' || *p == '[') && ++depth > 16)
+            return fail(ST_FORMAT, "%s: nests deeper than 16 levels", file);
+        else if (!quoted && (*p == '}' || *p == ']'))
+            depth--;
+    }
+    *out = cJSON_Parse(text);
+    if (cJSON_IsObject(*out)) return ST_OK;
+    return fail(ST_FORMAT, "%s: is not a JSON object", file);
+}
+
+enum status json_ints(const cJSON *object, const char *file, const char *key, int lo, int hi,
+                      int limit, int *out, int *count) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, key), *item = NULL;
+    *count = 0;
+    if (!cJSON_IsArray(list)) {
+        int value = INT_MIN;
+        TRY(json_int(object, file, key, lo, hi, &value));
+        if (value == INT_MIN) return ST_OK;
+        out[(*count)++] = value;
+        return ST_OK;
+    }
+    cJSON_ArrayForEach(item, list) {
+        const cJSON *first = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 0) : item;
+        const cJSON *second = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 1) : item;
+        if (*count == limit || !cJSON_IsNumber(first) || !cJSON_IsNumber(second) ||
+            (cJSON_IsArray(item) && cJSON_GetArraySize(item) != 2) ||
+            !(first->valuedouble >= lo && first->valuedouble <= hi) ||
+            first->valuedouble != floor(first->valuedouble))
+            return fail(ST_FORMAT, "%s: %s are not up to %d whole numbers from %d to %d", file, key,
+                        limit, lo, hi);
+        if (first->valuedouble != second->valuedouble)
+            return fail(ST_FORMAT, "%s: %s has (%g, %g), which is not square", file, key,
+                        first->valuedouble, second->valuedouble);
+        out[(*count)++] = (int)first->valuedouble;
+    }
+    if (*count) return ST_OK;
+    return fail(ST_FORMAT, "%s: %s is an empty list", file, key);
+}
+
+enum status plan_parse_files(struct plan *plan) {
+    const struct checkpoint *c = plan->checkpoint;
+    if (c->config_json) TRY(parse_text(c->config_json, CONFIG, &plan->config));
+    if (c->preprocessor_json)
+        TRY(parse_text(c->preprocessor_json, "preprocessor_config.json", &plan->processor));
+    bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture"));
+    bool hub = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "model_type"));
+    plan->timm_config = timm && plan->origin != &names_transformers;
+    plan->transformers_config = hub && plan->origin == &names_transformers;
+    return ST_OK;
+}
+
+static enum status activation_word(const char *word, const char *from, enum vit_activation *out) {
+    static const struct {
+        const char *word;
+        enum vit_activation activation;
+    } words[] = {{"gelu", ACT_GELU},
+                 {"gelu_tanh", ACT_GELU_TANH},
+                 {"gelu_new", ACT_GELU_TANH},
+                 {"gelu_pytorch_tanh", ACT_GELU_TANH},
+                 {"quick_gelu", ACT_QUICK_GELU},
+                 {"quickgelu", ACT_QUICK_GELU}};
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        if (strcmp(words[i].word, word) != 0) continue;
+        *out = words[i].activation;
+        return ST_OK;
+    }
+    return fail(ST_USAGE, "%s says activation '%.40s'; vitrine runs gelu, gelu_tanh and quick_gelu",
+                from, word);
+}
+
+enum status plan_activation(const struct plan *plan, const char *word, enum vit_activation *out) {
+    if (plan->options->activation)
+        return activation_word(plan->options->activation, "--activation", out);
+    return word ? activation_word(word, CONFIG, out) : ST_OK;
+}
+
+enum status plan_timm_settings(struct plan *plan, const char *const *known, size_t count,
+                               const char **pool, const char **act) {
+    const cJSON *args = cJSON_GetObjectItemCaseSensitive(plan->config, "model_args");
+    const cJSON *pretrained = cJSON_GetObjectItemCaseSensitive(plan->config, "pretrained_cfg");
+    const char *license = NULL;
+    TRY(json_word(plan->config, CONFIG, "global_pool", pool));
+    TRY(json_word(args, CONFIG, "global_pool", pool));
+    TRY(json_word(args, CONFIG, "act_layer", act));
+    for (const cJSON *arg = args ? args->child : NULL; arg; arg = arg->next) {
+        size_t i = 0;
+        while (arg->string && i < count && strcmp(known[i], arg->string) != 0)
+            i++;
+        if (!arg->string || i == count)
+            return fail(ST_FORMAT, CONFIG ": model_args has %.60s, which vitrine does not know",
+                        arg->string ? arg->string : "a value without name");
+    }
+    TRY(json_word(pretrained, CONFIG, "license", &license));
+    if (license && !(plan->out->info.license = str_copy(license))) return ST_NOMEM;
+    return ST_OK;
+}
+
+enum status plan_candidate_size(struct plan *plan, int which, int *height, int *width) {
+    const cJSON *args = cJSON_GetObjectItemCaseSensitive(plan->config, "model_args");
+    const cJSON *size = NULL;
+    if (which == 0) return plan_input_size(plan, height, width);
+    if (which == 1) size = cJSON_GetObjectItemCaseSensitive(args, "img_size");
+    if (which == 2) size = cJSON_GetObjectItemCaseSensitive(plan->config, "image_size");
+    if (which == 3)
+        size = cJSON_GetObjectItemCaseSensitive(
+            cJSON_GetObjectItemCaseSensitive(plan->config, "pretrained_cfg"), "input_size");
+    if (which == 4 && plan->arch) *height = *width = plan->arch->image;
+    if (cJSON_IsNumber(size) && size->valuedouble > 0 && size->valuedouble < 65536)
+        *height = *width = (int)size->valuedouble;
+    if (!cJSON_IsArray(size) || cJSON_GetArraySize(size) < 2) return ST_OK;
+    const cJSON *h = cJSON_GetArrayItem(size, cJSON_GetArraySize(size) - 2), *w = h->next;
+    if (cJSON_IsNumber(h) && cJSON_IsNumber(w) && h->valuedouble > 0 && h->valuedouble < 65536 &&
+        w->valuedouble > 0 && w->valuedouble < 65536) {
+        *height = (int)h->valuedouble;
+        *width = (int)w->valuedouble;
+    }
+    return ST_OK;
+}
