@@ -5,6 +5,7 @@
 export LC_ALL=C
 bin=$(realpath "${1:-build/vitrine}") || exit 1
 [ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+ref=$(realpath "$(dirname "$0")/ref") || exit 1
 work=$(mktemp -d /tmp/vitrine-cli-XXXXXX) || exit 1
 trap 'chmod -R u+rwx "$work"; rm -r "$work"' EXIT
 cd "$work" || exit 1
@@ -507,8 +508,14 @@ done
 run bench --rounds 1 --batch 1,2 --threads 1
 check "bench: exit 0" exits 0
 check "  a header and a row a batch" equal "$(wc -l <out)" 3
+run bench --rounds 1 --batch 1 --threads 1 --image-size 64x48
+check "bench --image-size: exit 0" exits 0
+check "  the row says the size" out_has "	64x48	1	1	"
+check "  and the most memory held" grep -qE '	[1-9][0-9]*\.[0-9]$' out
 run bench --batch 0
 check "bench --batch 0: exit 2" exits 2
+run bench --image-size 0
+check "bench --image-size 0: exit 2" exits 2
 run inspect --tensors
 check "inspect --tensors shows shapes" out_has "(384, 128)"
 run inspect Makefile
@@ -551,6 +558,63 @@ run convert nothing.safetensors -o x.h5
 check "convert of a missing checkpoint: exit 1" exits 1
 check "  is named" err_has nothing.safetensors
 check "  leaves nothing" [ ! -e x.h5 ]
+
+# ---- Swin models, and the table of parts -----------------------------------------------------------
+
+# row NAME: the cells of that row of inspect's table, a blank between.
+row() { sed -n "s/^$1  *//p" out | tr -s ' '; }
+parts_sum() { awk '/^part / {on = 1} /^multiply-adds/ {on = 0} on && $NF == "M" {s += $(NF - 2)} END {print s}' out; }
+run inspect vit-cifar10
+check "inspect of a ViT: the embedding" equal "$(row 'patch embedding')" "8x8 64 - - - 128 - 14720 0.39 M"
+check "  the blocks" equal "$(row blocks | tail -n 1)" "8x8 65 - - 4 128 6 1189632 83.17 M"
+check "  the head" equal "$(row head)" "- - - - - 128 - 1546 0.00 M"
+check "  the parts have all parameters" equal "$(parts_sum)" "$(row parameters | cut -d ' ' -f 1)"
+run inspect "$ref/swin_v1_narrow.h5"
+check "inspect of a Swin: exit 0" exits 0
+check "  the family" out_has "(family swin)"
+check "  the version" out_has "version        1: norms before"
+check "  a stage whose map is lower than the window" equal "$(row 'stage 0')" "3x12 36 3x4 0,0x2 2 16 2 4588 0.18 M"
+check "  the next stage" equal "$(row 'stage 1')" "2x6 12 2x4 0,0x2 4 32 2 19432 0.24 M"
+check "  the parts have all parameters" equal "$(parts_sum)" "$(row parameters | cut -d ' ' -f 1)"
+run inspect "$ref/swin_v2_small.h5"
+check "inspect of a Swin v2: the version" out_has "version        2: norms behind"
+check "  no shift where one window holds the map" equal "$(row 'stage 0' | cut -d ' ' -f 1-4)" "3x1 3 3x1 -"
+swin=$ref/swin_v1.h5
+run classify -k 0 -f tsv --output-type logit -m "$swin" good
+check "classify with a Swin: exit 0" exits 0
+check "  a row a class and image" equal "$(tail -n +2 out | wc -l | tr -d ' ')" 130
+check "  nothing is said to be resampled" eval '! err_has resampled'
+cp out whole
+run classify -k 0 -f tsv --output-type logit -b 1 -t 2 -m "$swin" good
+check "  the same bytes image by image, with two threads" same out whole
+run classify --image-size 40x36 -m "$swin" one.ppm
+check "  at another size whose windows fit: exit 0, nothing resampled" eval '[ $rc = 0 ] && ! err_has resampled'
+run classify --image-size 8x20 -m "$swin" one.ppm
+check "  at one with smaller windows: exit 0" exits 0
+check "  says which bias tables were resampled" err_has "stage 0: 3x3 to 2x3, stage 1: 3x3 to 1x3"
+run classify --image-size 8x20 -m "$ref/swin_v2.h5" one.ppm
+check "  of a Swin v2 nothing is" eval '[ $rc = 0 ] && ! err_has resampled'
+run classify --image-size 32x33 -m "$swin" one.ppm
+check "  at one the patch does not divide: exit 2" exits 2
+check "  names both sizes" err_has "32x33 is not a multiple of the patch size 4x4"
+# 144 tokens of 16 in stage 0, 36 of 32 in stage 1.
+for line in "--tokens pooled|(13, 32,)" "--tokens average|(13, 32,)" "--tokens patches|(13, 36, 32,)" \
+    "--tokens all|(13, 36, 32,)" "--layer 3|(13, 32,)" "--layer 1 --tokens patches|(13, 144, 16,)" \
+    "--layer 0|(13, 16,)" "--layer 2 --tokens all|(13, 36, 32,)"; do
+    # shellcheck disable=SC2086
+    run features -q -m "$swin" ${line%|*} -o swin.npy good
+    check "features of a Swin, ${line%|*}: exit 0" exits 0
+    check "  shape ${line#*|}" grep -qaF "${line#*|}" swin.npy
+done
+run features -m "$swin" --tokens class good
+check "features --tokens class of a Swin: exit 2" exits 2
+check "  says why" err_has "has no class token"
+run features -m "$swin" --layer 4 good
+check "features beyond the last block of a Swin: exit 2" exits 2
+check "  names the layers" err_has "has layers 0 to 3"
+run bench -m "$swin" --rounds 1 --batch 2 --threads 1
+check "bench of a Swin: exit 0" exits 0
+check "  its row" equal "$(tail -n 1 out | cut -f 1-5 | tr '\t' ' ')" "swin-v1 fp32 48x48 1 2"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -37,12 +37,14 @@ static bool good(enum status st) {
 static void read_words(struct h5 *file) {
     struct model_info info;
     struct vit_config config = {0};
+    struct swin_config swin;
     struct preprocess_spec spec;
     struct selftest test;
     char **ids, **names;
     size_t count;
     if (good(model_info_read(file, &info))) model_info_release(&info);
     if (!good(vit_config_read(file, &config))) config.classes = 10;
+    if (good(swin_config_read(file, &swin))) config.classes = swin.classes;
     if (!good(preprocess_spec_read(file, &spec))) spec.height = 0;
     if (good(labels_group_read(file, config.classes, &ids, &names, &count))) {
         h5_free_names(ids, count);
@@ -187,6 +189,7 @@ static const char *const corpus[] = {
     "tests/ref/hostile/filter_lzf.h5",
     "tests/ref/hostile/virtual.h5",
     "tests/ref/vit_token.h5",
+    "tests/ref/swin_v2_small.h5",
 };
 
 static int run_round(long round) {

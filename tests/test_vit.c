@@ -7,17 +7,10 @@
  */
 #include "vit/vit.h" // before cmocka.h, which has a macro `fail`
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/golden.h"
 
 /*
  * max |difference| over max |value| of each comparison. Observed with AVX2 and baseline code: up to
@@ -63,16 +56,6 @@ struct session {
     uint8_t *pixels; /* (IMAGES, image_h, image_w, 3) */
     size_t image_bytes;
 };
-
-static void demand(enum status st) {
-    if (st != ST_OK) fail_msg("%s", fail_message());
-}
-
-static void *memory(size_t count, size_t size) {
-    void *ptr = mem_zalloc(count, size);
-    assert_non_null(ptr);
-    return ptr;
-}
 
 static void golden_path(char *path, size_t size, const char *name) {
     snprintf(path, size, "tests/ref/vit_%s.h5", name);
@@ -120,32 +103,16 @@ static void session_close(struct session *s) {
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
-/* got against /golden/`what` from element `first` on; prints the worst element. */
-static bool matches(const struct session *s, const char *what, const float *want, const float *got,
-                    size_t count) {
-    double worst_off = 0, largest = 0;
-    size_t worst = 0;
-    for (size_t i = 0; i < count; i++) {
-        double off = fabs((double)got[i] - (double)want[i]);
-        largest = fmax(largest, fabs((double)want[i]));
-        if (!(off <= worst_off)) {
-            worst_off = off;
-            worst = i;
-        }
-    }
-    printf(
-        "%-14s %-16s max abs %.2e  max rel %.2e  tolerance %.0e  worst at %zu: %.7g, want %.7g\n",
-        s->name, what, worst_off, worst_off / largest, TOLERANCE, worst, (double)got[worst],
-        (double)want[worst]);
-    return worst_off <= TOLERANCE * largest;
+/* Against a part of /golden. */
+static bool same(const struct session *s, const char *what, const float *want, const float *got,
+                 size_t count) {
+    return matches(s->name, what, want, got, count, TOLERANCE);
 }
 
 static float *golden(const struct session *s, const char *what, size_t count) {
     char path[64];
-    float *values = memory(count, sizeof *values);
     snprintf(path, sizeof path, "/golden/%s", what);
-    demand(h5_read_f32(s->file, path, values, count));
-    return values;
+    return read_floats(s->file, path, count);
 }
 
 static size_t token_count(const struct session *s) {
@@ -163,7 +130,7 @@ static void check_blocks(struct session *s) {
         struct vit_taps taps = {.layer = l, .tokens = got};
         demand(vit_forward(&s->vit, s->pixels, IMAGES, NULL, &taps));
         snprintf(what, sizeof what, "block %d", l);
-        good = matches(s, what, want + (size_t)l * count, got, count);
+        good = same(s, what, want + (size_t)l * count, got, count);
     }
     mem_free(want);
     mem_free(got);
@@ -179,7 +146,7 @@ static void check_probs(struct session *s) {
     bool good;
     demand(h5_get_int(s->file, "/golden", "probs_layer", 0, s->vit.config.depth - 1, &layer));
     demand(vit_forward(&s->vit, s->pixels, IMAGES, NULL, &taps));
-    good = matches(s, "probabilities", want, got, rows * T);
+    good = same(s, "probabilities", want, got, rows * T);
     for (size_t r = 0; r < rows; r++) {
         double sum = 0;
         for (size_t t = 0; t < T; t++)
@@ -211,18 +178,18 @@ static void test_golden(void **state) {
     check_probs(&s);
     demand(vit_forward(&s.vit, s.pixels, IMAGES, logits, &taps));
     want = golden(&s, "tokens", count);
-    good = matches(&s, "final tokens", want, tokens, count);
+    good = same(&s, "final tokens", want, tokens, count);
     mem_free(want);
     if (taps.pooled) {
         want = golden(&s, "pooled", IMAGES * (size_t)s.vit.config.dim);
-        good = matches(&s, "pooled", want, pooled, IMAGES * (size_t)s.vit.config.dim) && good;
+        good = same(&s, "pooled", want, pooled, IMAGES * (size_t)s.vit.config.dim) && good;
         mem_free(want);
     }
     if (K > 0) {
         want = golden(&s, "logits", K);
-        good = matches(&s, "logits", want, logits, K) && good;
+        good = same(&s, "logits", want, logits, K) && good;
         demand(vit_forward(&s.vit, s.pixels, IMAGES, plain, NULL)); // the short last block
-        good = matches(&s, "logits, no taps", want, plain, K) && good;
+        good = same(&s, "logits, no taps", want, plain, K) && good;
         mem_free(want);
     }
     mem_free(tokens);
@@ -329,9 +296,7 @@ static void test_macs(void **state) {
 
 struct bad_row {
     const char *why;
-    const char *drop[2];  /* tensors left out */
-    const char *extra[2]; /* tensors added */
-    const char *halve;    /* a tensor whose first dim is written as half */
+    struct tensor_faults tensors;
     void (*change)(struct vit_config *config);
     int image_h, image_w, max_batch;
     enum status want;
@@ -371,22 +336,22 @@ static void other_grid(struct vit_config *config) {
 
 static const struct bad_row bad_rows[] = {
     {.why = "a tensor is missing",
-     .drop = {"norm.weight"},
+     .tensors.drop = {"norm.weight"},
      .want = ST_SHAPE,
      .words = {"norm.weight"}},
     {.why = "every fault is listed",
-     .drop = {"head.bias", "blocks.1.mlp.fc1.weight"},
-     .extra = {"head_dist.weight"},
-     .halve = "blocks.2.attn.proj.weight",
+     .tensors.drop = {"head.bias", "blocks.1.mlp.fc1.weight"},
+     .tensors.extra = {"head_dist.weight"},
+     .tensors.halve = "blocks.2.attn.proj.weight",
      .want = ST_SHAPE,
      .words = {"head.bias", "blocks.1.mlp.fc1.weight", "head_dist.weight",
                "blocks.2.attn.proj.weight"}},
     {.why = "a tensor nobody reads",
-     .extra = {"mask_token", "norm.weights"},
+     .tensors.extra = {"mask_token", "norm.weights"},
      .want = ST_SHAPE,
      .words = {"mask_token", "norm.weights"}},
     {.why = "a tensor of another shape",
-     .halve = "pos_embed",
+     .tensors.halve = "pos_embed",
      .want = ST_SHAPE,
      .words = {"pos_embed"}},
     {.why = "a bias the config denies",
@@ -435,52 +400,18 @@ static const struct bad_row bad_rows[] = {
     {.why = "an empty batch", .max_batch = -1, .want = ST_USAGE, .words = {"-1"}},
 };
 
-static bool listed(const char *const *names, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (names[i] && strcmp(names[i], name) == 0) return true;
-    return false;
-}
-
 /* vit_token.h5 with the row's changes, at `path`. */
 static void write_variant(const struct bad_row *row, struct h5 *source, const char *path) {
     struct vit_config config;
     struct preprocess_spec spec;
-    struct h5_dataset *tensors;
     struct h5 *file = NULL;
-    size_t count;
-    char name[128];
     demand(h5_create(path, &file));
     demand(vit_config_read(source, &config));
     if (row->change) row->change(&config);
     demand(vit_config_write(file, &config));
     demand(preprocess_spec_read(source, &spec));
     demand(preprocess_spec_write(file, &spec));
-    demand(h5_make_group(file, "/parameters"));
-    demand(h5_list(source, "/parameters", &tensors, &count));
-    for (size_t i = 0; i < count; i++) {
-        struct h5_dataset *tensor = &tensors[i];
-        size_t size = 1;
-        float *values;
-        if (listed(row->drop, COUNT_OF(row->drop), tensor->name)) continue;
-        for (int d = 0; d < tensor->rank; d++)
-            size *= tensor->dims[d];
-        values = memory(size, sizeof *values);
-        snprintf(name, sizeof name, "/parameters/%s", tensor->name);
-        demand(h5_read_f32(source, name, values, size));
-        if (row->halve && strcmp(row->halve, tensor->name) == 0) {
-            int d = tensor->dims[0] > 1 ? 0 : 1;
-            tensor->dims[d] /= 2;
-        }
-        demand(h5_write(file, name, DT_F32, tensor->rank, tensor->dims, values));
-        mem_free(values);
-    }
-    for (size_t i = 0; i < COUNT_OF(row->extra); i++) {
-        float values[2] = {1, 2};
-        if (!row->extra[i]) continue;
-        snprintf(name, sizeof name, "/parameters/%s", row->extra[i]);
-        demand(h5_write(file, name, DT_F32, 1, (const size_t[]){2}, values));
-    }
-    h5_free_datasets(tensors, count);
+    copy_tensors(&row->tensors, source, file);
     demand(h5_close(&file));
 }
 
@@ -531,14 +462,6 @@ static void test_bad_calls(void **state) {
     taps = (struct vit_taps){.layer = -1, .pooled = out};
     assert_int_equal(vit_forward(&s.vit, s.pixels, 1, NULL, &taps), ST_USAGE);
     session_close(&s);
-}
-
-/* A row's test: its name is what it tests and why. */
-static struct CMUnitTest row_test(const char *kind, const char *name, CMUnitTestFunction function,
-                                  const void *row) {
-    return (struct CMUnitTest){.name = str_format("%s: %s", kind, name),
-                               .test_func = function,
-                               .initial_state = (void *)(uintptr_t)row};
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /*
  * vitrine bench: how fast a model runs here, beside the FMA peak measured in the same loop. One row
- * a combination of threads and batch: the median over the rounds, ms per image, images/s, and the
- * share of peak.
+ * a combination of threads and batch: the median over the rounds, ms per image, images/s, the share
+ * of peak, and the most memory the process held from loading the model on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +77,31 @@ static enum status measure(struct model *model, struct backend *backend, int bat
     return ST_OK;
 }
 
+/* From here on the kernel counts anew the most memory held (Linux; elsewhere nothing happens). */
+static void peak_memory_reset(void) {
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (!f) return;
+    fputs("5", f);
+    fclose(f);
+}
+
+/* MiB; 0 = not known here. */
+static double peak_memory(void) {
+    static const char key[] = "VmHWM:";
+    char line[128];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, key, sizeof key - 1) != 0) continue;
+        char *digits = line + sizeof key - 1;
+        digits += strspn(digits, " \t");
+        digits[strspn(digits, "0123456789")] = '\0';
+        if (!parse_long(digits, 0, 1L << 40, &kib)) kib = 0;
+    }
+    if (f) fclose(f);
+    return (double)kib / 1024;
+}
+
 static enum status bench_row(struct bench_options *o, int threads, int batch) {
     struct backend *backend = NULL;
     struct model model = {0};
@@ -86,6 +111,7 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
     enum status st;
     o->run.threads = threads;
     o->run.batch = batch;
+    peak_memory_reset();
     TRY_OUT(run_backend_open(&o->run, &backend));
     TRY_OUT(run_model_open(&o->run, backend, (size_t)batch, &model));
     size_t image = (size_t)model.preprocess.height * (size_t)model.preprocess.width * 3;
@@ -100,10 +126,10 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
         pixels[i] = (uint8_t)(i * 2654435761u >> 24);
     TRY_OUT(measure(&model, backend, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms,
                     &peak));
-    double gflops = 2e-6 * vit_macs_run(&model.vit.config) / ms;
-    printf("%s\t%s\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\n", model.info.name,
-           backend_precision(backend), threads, batch, ms, 1e3 / ms, gflops, peak * 1e-9,
-           gflops * 1e9 / peak);
+    double gflops = 2e-6 * model.macs / ms;
+    printf("%s\t%s\t%dx%d\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\t%.1f\n", model.info.name,
+           backend_precision(backend), model.preprocess.height, model.preprocess.width, threads,
+           batch, ms, 1e3 / ms, gflops, peak * 1e-9, gflops * 1e9 / peak, peak_memory());
     fflush(stdout);
 out:
     model_release(&model);
@@ -113,41 +139,50 @@ out:
     return st;
 }
 
+static const struct cli_option rows[] = {
+    {.letter = 'm',
+     .name = "model",
+     .argument = "MODEL",
+     .kind = CLI_STRING,
+     .offset = offsetof(struct bench_options, run.model),
+     .help = "the model to run"},
+    {.letter = 'b',
+     .name = "batch",
+     .argument = "LIST",
+     .kind = CLI_CUSTOM,
+     .parse = parse_list,
+     .show = show_list,
+     .offset = offsetof(struct bench_options, batches),
+     .help = "images per pass"},
+    {.letter = 't',
+     .name = "threads",
+     .argument = "LIST",
+     .kind = CLI_CUSTOM,
+     .parse = parse_list,
+     .show = show_list,
+     .offset = offsetof(struct bench_options, threads),
+     .help = "CPU threads"},
+    {.name = "image-size",
+     .argument = "N|HxW",
+     .kind = CLI_SIZE,
+     .lo = 1,
+     .hi = RUN_LARGEST_SIDE,
+     .offset = offsetof(struct bench_options, run.image_size),
+     .help = "run at another size",
+     .unset = "the model's"},
+    {.name = "rounds",
+     .argument = "N",
+     .kind = CLI_INT,
+     .lo = 1,
+     .hi = ROUNDS_MOST,
+     .offset = offsetof(struct bench_options, rounds),
+     .help = "passes measured, after two to warm up"},
+};
+
 int cmd_bench(int argc, char **argv) {
     struct bench_options o = {.run = run_defaults(), .batches = {2, {1, 8}}, .rounds = 15};
     int cores = threads_available();
     o.threads = cores > 1 ? (struct int_list){2, {1, cores}} : (struct int_list){1, {1}};
-    const struct cli_option rows[] = {
-        {.letter = 'm',
-         .name = "model",
-         .argument = "MODEL",
-         .kind = CLI_STRING,
-         .offset = offsetof(struct bench_options, run.model),
-         .help = "the model to run"},
-        {.letter = 'b',
-         .name = "batch",
-         .argument = "LIST",
-         .kind = CLI_CUSTOM,
-         .parse = parse_list,
-         .show = show_list,
-         .offset = offsetof(struct bench_options, batches),
-         .help = "images per pass"},
-        {.letter = 't',
-         .name = "threads",
-         .argument = "LIST",
-         .kind = CLI_CUSTOM,
-         .parse = parse_list,
-         .show = show_list,
-         .offset = offsetof(struct bench_options, threads),
-         .help = "CPU threads"},
-        {.name = "rounds",
-         .argument = "N",
-         .kind = CLI_INT,
-         .lo = 1,
-         .hi = ROUNDS_MOST,
-         .offset = offsetof(struct bench_options, rounds),
-         .help = "passes measured, after two to warm up"},
-    };
     const struct cli_group groups[] = {{"Options of bench", rows, COUNT_OF(rows), &o},
                                        run_talk_group(&o.run)};
     const struct cli cli = {.command = "bench",
@@ -162,8 +197,8 @@ int cmd_bench(int argc, char **argv) {
     int code = cli_parse(&cli, argc, argv, &args);
     if (code != CLI_GO) return code;
     o.run.quiet = !o.run.verbose;
-    printf("model\tprecision\tthreads\tbatch\tms_per_image\timages_per_second\tgflops\tpeak_"
-           "gflops\tof_peak\n");
+    printf("model\tprecision\timage_size\tthreads\tbatch\tms_per_image\timages_per_second\tgflops"
+           "\tpeak_gflops\tof_peak\tpeak_mib\n");
     for (int t = 0; t < o.threads.count; t++)
         for (int b = 0; b < o.batches.count; b++) {
             enum status st = bench_row(&o, o.threads.value[t], o.batches.value[b]);

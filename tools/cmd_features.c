@@ -1,6 +1,7 @@
 /*
  * vitrine features: images in, embeddings out: what the head reads, the class token, the average of
- * the patches, the patch tokens or all tokens, after any layer.
+ * the patches, the patch tokens or all tokens, after any layer. A Swin has patches only, those of
+ * the layer's stage.
  *
  *   parse -> inputs -> backend_open -> model_open -> pipeline -> model_forward with taps -> arrays
  */
@@ -15,7 +16,7 @@
 
 enum tokens { TOKENS_POOLED, TOKENS_CLASS, TOKENS_AVERAGE, TOKENS_PATCHES, TOKENS_ALL };
 
-/* T tokens of the model, P of them in front of the patches, C channels. */
+/* A layer's T tokens, P of them in front of the patches, of C channels. */
 struct features {
     struct run_options run;
     int kind;  /* enum tokens, -1 = pooled where the model pools, else class or average */
@@ -24,6 +25,7 @@ struct features {
     struct inputs inputs;
     struct backend *backend;
     struct model model;
+    struct model_layer shape; /* T, P, C behind `layer` */
     struct arrays arrays;
     struct pipeline_totals totals;
     int batch;
@@ -54,7 +56,8 @@ static int parse(int argc, char **argv, struct features *f, struct cli_args *arg
          .lo = -1,
          .hi = 1000,
          .offset = offsetof(struct features, layer),
-         .help = "after block N, counting from 0; -1: after the last and the final norm"},
+         .help = "after block N, counting from 0 (a Swin's over all stages); -1: after\n"
+                 "the last and the final norm"},
         {.letter = 'o',
          .name = "output",
          .argument = "FILE",
@@ -84,28 +87,29 @@ static int parse(int argc, char **argv, struct features *f, struct cli_args *arg
 
 /* What was asked for must exist in this model. */
 static enum status choose(struct features *f) {
-    const struct vit_config *config = &f->model.vit.config;
+    const struct model *model = &f->model;
     if (f->kind < 0) {
-        if (f->layer == -1 && config->pool != POOL_NONE)
+        if (f->layer == -1 && model->pooled)
             f->kind = TOKENS_POOLED;
         else
-            f->kind = config->class_token ? TOKENS_CLASS : TOKENS_AVERAGE;
+            f->kind = model->class_token ? TOKENS_CLASS : TOKENS_AVERAGE;
     }
-    if (f->layer >= f->model.depth)
+    if (f->layer >= model->depth)
         return fail(ST_USAGE, "option --layer %d: %s has layers 0 to %d", f->layer, f->run.model,
-                    f->model.depth - 1);
-    if (f->kind == TOKENS_CLASS && !config->class_token)
+                    model->depth - 1);
+    if (f->kind == TOKENS_CLASS && !model->class_token)
         return fail(ST_USAGE, "option --tokens class: %s has no class token", f->run.model);
-    if (f->kind == TOKENS_POOLED && (config->pool == POOL_NONE || f->layer != -1))
+    if (f->kind == TOKENS_POOLED && (!model->pooled || f->layer != -1))
         return fail(ST_USAGE,
                     "option --tokens pooled: only after the last layer, of a model that pools");
+    f->shape = model_layer_shape(model, f->layer);
     return ST_OK;
 }
 
 static enum status open_arrays(struct features *f, enum array_format format) {
-    const size_t T = (size_t)f->model.tokens, C = (size_t)f->model.dim,
-                 N = T - (size_t)f->model.prefix;
-    size_t dims[2] = {f->kind == TOKENS_ALL ? T : N, C};
+    const struct model_layer *shape = &f->shape;
+    const int rows = f->kind == TOKENS_ALL ? shape->tokens : shape->tokens - shape->prefix;
+    const size_t dims[2] = {(size_t)rows, (size_t)shape->dim};
     bool grid = f->kind == TOKENS_ALL || f->kind == TOKENS_PATCHES;
     return arrays_open(&f->arrays, f->output, format, grid ? 2 : 1, grid ? dims : dims + 1,
                        f->inputs.count);
@@ -117,8 +121,8 @@ static enum status open_model(struct features *f, enum array_format format) {
     TRY(run_model_open(&f->run, f->backend, f->inputs.count, &f->model));
     TRY(choose(f));
     f->batch = run_batch(&f->run, f->backend, f->inputs.count);
-    T = f->kind == TOKENS_POOLED ? 1 : (size_t)f->model.tokens;
-    C = (size_t)f->model.dim;
+    T = f->kind == TOKENS_POOLED ? 1 : (size_t)f->shape.tokens;
+    C = (size_t)f->shape.dim;
     f->tokens = mem_zalloc((size_t)f->batch * T, C * sizeof *f->tokens);
     f->average = mem_zalloc(C, sizeof *f->average);
     if (!f->tokens || !f->average) return ST_NOMEM;
@@ -127,7 +131,7 @@ static enum status open_model(struct features *f, enum array_format format) {
 
 /* tokens (N, C) -> f->average (C). */
 static const float *average(struct features *f, const float *tokens) {
-    const int C = f->model.dim, N = f->model.tokens - f->model.prefix;
+    const int C = f->shape.dim, N = f->shape.tokens - f->shape.prefix;
     for (int c = 0; c < C; c++) {
         double sum = 0;
         for (int t = 0; t < N; t++)
@@ -139,12 +143,13 @@ static const float *average(struct features *f, const float *tokens) {
 
 /* The row of the batch's image i. */
 static const float *select_row(struct features *f, int i) {
-    const size_t T = (size_t)f->model.tokens, C = (size_t)f->model.dim;
-    const float *tokens = f->tokens + (size_t)i * T * C; // (T, C)
+    const size_t T = (size_t)f->shape.tokens, C = (size_t)f->shape.dim;
+    const float *tokens = f->tokens + (size_t)i * T * C;         // (T, C)
+    const float *patches = tokens + (size_t)f->shape.prefix * C; // (N, C)
     switch ((enum tokens)f->kind) {
     case TOKENS_POOLED: return f->tokens + (size_t)i * C;
-    case TOKENS_PATCHES: return tokens + (size_t)f->model.prefix * C;
-    case TOKENS_AVERAGE: return average(f, tokens + (size_t)f->model.prefix * C);
+    case TOKENS_PATCHES: return patches;
+    case TOKENS_AVERAGE: return average(f, patches);
     case TOKENS_CLASS:
     case TOKENS_ALL: break;
     }
@@ -153,7 +158,7 @@ static const float *select_row(struct features *f, int i) {
 
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct features *f = context;
-    struct vit_taps taps = {.layer = f->layer};
+    struct model_taps taps = {.layer = f->layer};
     int good = 0;
     if (f->kind == TOKENS_POOLED)
         taps.pooled = f->tokens;

@@ -1,13 +1,14 @@
 /*
- * vitrine inspect MODEL: what is in a model file, without running it: architecture, preprocessing,
- * labels, origin, tensors; and with --verify its self-test: the stored image through the whole
- * forward pass.
+ * vitrine inspect MODEL: what is in a model file, without running it: origin, architecture and its
+ * parts (tools/describe.c), preprocessing, labels, tensors; and with --verify its self-test: the
+ * stored image through the whole forward pass.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/cli.h"
+#include "tools/describe.h"
 #include "tools/model.h"
 #include "tools/run.h"
 
@@ -24,35 +25,6 @@ static void print_info(const struct model_info *info) {
     printf("licence        %s\n", info->license);
     for (size_t i = 0; i < info->notes; i++)
         printf("%-14s %s\n", info->note_names[i], info->note_values[i]);
-}
-
-static void print_vit(const struct vit_config *c) {
-    int grid_h = c->image_h / c->patch_h, grid_w = c->image_w / c->patch_w;
-    printf("\nimage          %d x %d (height x width), patches of %d x %d: %d x %d = %d\n",
-           c->image_h, c->image_w, c->patch_h, c->patch_w, grid_h, grid_w, grid_h * grid_w);
-    printf("tokens         %d:%s%s", vit_config_prefix(c) + grid_h * grid_w,
-           c->class_token ? " class," : "", c->dist_token ? " distillation," : "");
-    if (c->registers) printf(" %d registers,", c->registers);
-    printf(" %d patches\n", grid_h * grid_w);
-    if (c->positions)
-        printf("positions      learned on a %d x %d grid%s, resampled by %s\n", c->pos_grid_h,
-               c->pos_grid_w, c->pos_prefix ? " and the prefix tokens" : "",
-               resample_name(c->pos_resample));
-    else
-        printf("positions      none\n");
-    printf("width          %d, %d blocks, %d heads of %d, hidden %d\n", c->dim, c->depth, c->heads,
-           c->dim / c->heads, c->hidden);
-    printf("blocks         %s, LayerNorm eps %g%s%s%s, query/key norm: %s\n",
-           c->swiglu ? "SwiGLU" : vit_activation_name(c->activation), c->norm_eps,
-           c->qkv_bias ? "" : ", qkv without bias", c->layer_scale ? ", LayerScale" : "",
-           c->pre_norm ? ", norm before the first block" : "", vit_qk_norm_name(c->qk_norm));
-    printf("pool           %s%s%s\n", vit_pool_name(c->pool), c->norm ? ", after norm" : "",
-           c->fc_norm ? ", before fc_norm" : "");
-    if (c->classes)
-        printf("classes        %d%s\n", c->classes, c->dist_token ? " (two heads, averaged)" : "");
-    else
-        printf("classes        none: serves features, not classify\n");
-    printf("multiply-adds  %.3f G an image\n", vit_macs(c) * 1e-9);
 }
 
 static void print_preprocess(const struct preprocess_spec *p) {
@@ -103,19 +75,15 @@ static enum status print_tensors(struct h5 *file, bool each) {
 static enum status print_file(struct h5 *file, const struct inspect_options *options) {
     struct model_info info = {0};
     struct preprocess_spec preprocess;
-    struct vit_config config;
     enum status st = model_info_read(file, &info);
+    int classes = 0;
     if (st == ST_OK) print_info(&info);
-    if (st == ST_OK && strcmp(info.family, "vit") != 0)
-        st = fail(ST_FORMAT, "%s: family is '%s', this version knows 'vit'", h5_name(file),
-                  info.family);
+    if (st == ST_OK) st = describe_config(file, info.family, &classes);
     model_info_release(&info);
     TRY(st);
-    TRY(vit_config_read(file, &config));
-    print_vit(&config);
     TRY(preprocess_spec_read(file, &preprocess));
     print_preprocess(&preprocess);
-    TRY(print_labels(file, config.classes, options->labels));
+    TRY(print_labels(file, classes, options->labels));
     return print_tensors(file, options->tensors);
 }
 
@@ -137,7 +105,7 @@ static enum status run_selftest(const struct run_options *run, const struct self
                   run->model, test->height, test->width, test->count, model.preprocess.height,
                   model.preprocess.width);
     if (st == ST_OK) {
-        const struct vit_taps pooled = {.layer = -1, .pooled = output};
+        const struct model_taps pooled = {.layer = -1, .pooled = output};
         st = model_forward(&model, test->image, 1, model.classes ? output : NULL,
                            model.classes ? NULL : &pooled);
     }

@@ -2,6 +2,7 @@
 #include "tools/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,28 +96,68 @@ static enum status read_labels(struct h5 *file, int classes, struct labels *out)
     return st;
 }
 
-static enum status open_vit(struct h5 *file, const struct model_options *options,
-                            struct backend *backend, struct model *out) {
-    struct vit *vit = &out->vit;
-    struct vit_options vit_options = {.image_h = out->preprocess.height,
-                                      .image_w = out->preprocess.width,
-                                      .max_batch = options->max_batch};
+/* The normalisation of this run, for the patch embedding. */
+static void copy_normalisation(const struct preprocess *rule, float *mean, float *std) {
     for (int c = 0; c < 3; c++) {
-        vit_options.mean[c] = (float)out->preprocess.mean[c];
-        vit_options.std[c] = (float)out->preprocess.std[c];
+        mean[c] = (float)rule->mean[c];
+        std[c] = (float)rule->std[c];
     }
-    TRY(vit_load(vit, file, &vit_options, backend));
-    out->classes = vit->config.classes;
-    out->dim = vit->config.dim;
-    out->depth = vit->config.depth;
-    out->heads = vit->config.heads;
-    out->tokens = vit->tokens;
-    out->prefix = vit->prefix;
-    out->grid_h = vit->grid_h;
-    out->grid_w = vit->grid_w;
+}
+
+static enum status open_vit(struct h5 *file, int max_batch, struct backend *backend,
+                            struct model *out) {
+    const struct preprocess *rule = &out->preprocess;
+    struct vit_options options = {
+        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
+    const struct vit *vit = &out->vit;
+    const struct vit_config *config = &vit->config;
+    copy_normalisation(rule, options.mean, options.std);
+    TRY(vit_load(&out->vit, file, &options, backend));
+    out->classes = config->classes;
+    out->depth = config->depth;
+    out->dim = config->dim;
+    out->class_token = config->class_token;
+    out->pooled = config->pool != POOL_NONE;
     out->parameters = vit->parameters;
-    out->resampled = vit->config.positions && (vit->config.pos_grid_h != vit->grid_h ||
-                                               vit->config.pos_grid_w != vit->grid_w);
+    out->macs = vit_macs_run(config);
+    if (config->positions &&
+        (config->pos_grid_h != vit->grid_h || config->pos_grid_w != vit->grid_w))
+        snprintf(out->resampled, sizeof out->resampled, "positions resampled to %dx%d patches",
+                 vit->grid_h, vit->grid_w);
+    return ST_OK;
+}
+
+/* "bias tables resampled (stage 3: 7x7 to 5x5)", or "". */
+static void describe_windows(const struct swin *swin, char *text, size_t size) {
+    const struct swin_config *config = &swin->config;
+    size_t used = 0;
+    for (int s = 0; s < config->stages; s++) {
+        const struct swin_map *run = &swin->stages[s].map;
+        struct swin_map stored;
+        if (!swin_resamples(config, s, swin->image_h, swin->image_w) || used >= size) continue;
+        swin_config_map(config, s, config->image_h, config->image_w, &stored);
+        used += (size_t)snprintf(text + used, size - used, "%s stage %d: %dx%d to %dx%d",
+                                 used ? "," : "bias tables resampled (windows of", s,
+                                 stored.window_h, stored.window_w, run->window_h, run->window_w);
+    }
+    if (used && used < size) snprintf(text + used, size - used, ")");
+}
+
+static enum status open_swin(struct h5 *file, int max_batch, struct backend *backend,
+                             struct model *out) {
+    const struct preprocess *rule = &out->preprocess;
+    struct swin_options options = {
+        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
+    const struct swin *swin = &out->swin;
+    copy_normalisation(rule, options.mean, options.std);
+    TRY(swin_load(&out->swin, file, &options, backend));
+    out->classes = swin->config.classes;
+    out->depth = swin->depth;
+    out->dim = swin->stages[swin->config.stages - 1].channels;
+    out->pooled = true;
+    out->parameters = swin->parameters;
+    out->macs = swin_macs(&swin->config, swin->image_h, swin->image_w);
+    describe_windows(swin, out->resampled, sizeof out->resampled);
     return ST_OK;
 }
 
@@ -127,10 +168,12 @@ static enum status open_file(struct h5 *file, const struct model_options *option
     TRY(preprocess_spec_read(file, &spec));
     TRY(rule_from_spec(&spec, h5_name(file), &out->preprocess));
     apply_overrides(options, &out->preprocess);
-    if (strcmp(out->info.family, "vit") != 0)
-        return fail(ST_FORMAT, "%s: family is '%s', this version runs 'vit'", h5_name(file),
-                    out->info.family);
-    TRY(open_vit(file, options, backend, out));
+    if (strcmp(out->info.family, "swin") == 0)
+        out->family = MODEL_SWIN;
+    else if (strcmp(out->info.family, "vit") != 0)
+        return fail(ST_FORMAT, "%s: family is '%s', this version runs 'vit' and 'swin'",
+                    h5_name(file), out->info.family);
+    TRY((out->family == MODEL_SWIN ? open_swin : open_vit)(file, options->max_batch, backend, out));
     return read_labels(file, out->classes, &out->labels);
 }
 
@@ -148,14 +191,30 @@ enum status model_open(const char *name, const struct model_options *options,
 
 void model_release(struct model *model) {
     vit_release(&model->vit);
+    swin_release(&model->swin);
     labels_release(&model->labels);
     model_info_release(&model->info);
     *model = (struct model){0};
 }
 
+struct model_layer model_layer_shape(const struct model *model, int layer) {
+    const struct swin *swin = &model->swin;
+    const struct swin_stage *stage;
+    if (model->family == MODEL_VIT)
+        return (struct model_layer){
+            .tokens = model->vit.tokens, .prefix = model->vit.prefix, .dim = model->vit.config.dim};
+    stage = &swin->stages[swin_layer_stage(&swin->config, layer)];
+    return (struct model_layer){.tokens = stage->tokens, .dim = stage->channels};
+}
+
 enum status model_forward(struct model *model, const uint8_t *pixels, int batch, float *logits,
-                          const struct vit_taps *taps) {
-    return vit_forward(&model->vit, pixels, batch, logits, taps);
+                          const struct model_taps *taps) {
+    const struct model_taps none = {.layer = -1}, *t = taps ? taps : &none;
+    const struct vit_taps vit = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
+    const struct swin_taps swin = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
+    if (model->family == MODEL_SWIN)
+        return swin_forward(&model->swin, pixels, batch, logits, &swin);
+    return vit_forward(&model->vit, pixels, batch, logits, &vit);
 }
 
 bool all_finite(const float *values, size_t count) {

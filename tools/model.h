@@ -1,5 +1,6 @@
 /*
- * model: any vitrine model behind one door; the only place that knows both families.
+ * model: any vitrine model behind one door; the only place that runs both families. A ViT's layers
+ * all have the same shape; a Swin's have that of their stage, and no token but the patches.
  */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
@@ -7,6 +8,7 @@
 #include "datasets/labels.h"
 #include "datasets/preprocess.h"
 #include "kernels/ops.h"
+#include "swin/swin.h"
 #include "vit/vit.h"
 #include "weights/config.h"
 
@@ -20,15 +22,35 @@ struct model_options {
     const double *mean, *std; /* (3) */
 };
 
+/* The tokens that a layer leaves: (T, C), of which the first `prefix` lie before the patches. */
+struct model_layer {
+    int tokens, prefix, dim;
+};
+
 struct model {
     struct model_info info;
     struct preprocess preprocess; /* as run */
     struct labels labels;         /* count 0: no names; K ids "0".."K-1" are then printed */
     int classes;                  /* K; 0 = no head */
-    int dim, tokens, prefix, depth, heads, grid_h, grid_w;
+    int depth;                    /* layers: the blocks, of a Swin those of all its stages */
+    int dim;                      /* C behind the last one, and of pooled features */
+    bool class_token, pooled;     /* whether it has them */
     size_t parameters;
-    bool resampled; /* positions were resampled to another grid */
-    struct vit vit;
+    double macs;         /* multiply-adds that a pass for logits does, of one image */
+    char resampled[320]; /* what was made to fit the image size, for a person; "" = nothing */
+    enum model_family { MODEL_VIT, MODEL_SWIN } family;
+    struct vit vit;   /* the family's */
+    struct swin swin; /* is loaded */
+};
+
+/*
+ * What else a forward should leave behind, in the shapes of model_layer_shape. Host buffers, each
+ * NULL = not wanted.
+ */
+struct model_taps {
+    int layer;     /* from 0; -1 = behind the last block and the final norm */
+    float *tokens; /* (B, T, C) behind block `layer` */
+    float *pooled; /* (B, C): what the head reads */
 };
 
 /*
@@ -41,9 +63,12 @@ enum status model_open(const char *name, const struct model_options *options,
                        struct backend *backend, struct model *out) MUST_CHECK;
 void model_release(struct model *model);
 
-/* pixels (batch, height, width, 3) -> logits (batch, classes); taps as in vit.h. */
+/* layer -1 to depth-1. */
+struct model_layer model_layer_shape(const struct model *model, int layer);
+
+/* pixels (batch, height, width, 3) -> logits (batch, classes); both outputs may be NULL. */
 enum status model_forward(struct model *model, const uint8_t *pixels, int batch, float *logits,
-                          const struct vit_taps *taps) MUST_CHECK;
+                          const struct model_taps *taps) MUST_CHECK;
 
 /* Whether no value is infinite or NaN: a model whose activations overflow is not believed. */
 bool all_finite(const float *values, size_t count);

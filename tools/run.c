@@ -14,7 +14,7 @@
 #define TEXT(number)    AS_TEXT(number)
 #define BATCH_TEXT      TEXT(BATCH_CPU) " on cpu, " TEXT(BATCH_GPU) " on cuda"
 
-enum { LARGEST_SIDE = 8192, LARGEST_BATCH = 65536, MOST_THREADS = 4096 };
+enum { LARGEST_BATCH = 65536, MOST_THREADS = 4096 };
 
 struct run_options run_defaults(void) {
     struct image_options image = image_defaults();
@@ -101,8 +101,10 @@ static const struct cli_option model_rows[] = {
 };
 
 static const struct cli_option image_rows[] = {
-    {0, "image-size", "N|HxW", CLI_SIZE, FIELD(image_size), .lo = 1, .hi = LARGEST_SIDE,
-     .help = "run at another size; positions are resampled", .unset = "the model's"},
+    {0, "image-size", "N|HxW", CLI_SIZE, FIELD(image_size), .lo = 1, .hi = RUN_LARGEST_SIDE,
+     .help = "run at another size; positions, or the bias tables of\nwindows that no longer fit, "
+             "are resampled",
+     .unset = "the model's"},
     {0, "crop-pct", "F", CLI_DOUBLE, FIELD(crop_pct), .lo = 0.01, .hi = 10,
      .help = "share of the resized picture's side that the crop keeps", .unset = "the model's"},
     {0, "crop-mode", "center|squash|border", CLI_CHOICE, FIELD(crop_mode), .choices = crop_modes,
@@ -213,11 +215,9 @@ enum status run_model_open(const struct run_options *run, struct backend *backen
     struct model_options options = model_options(run, backend, inputs);
     const struct preprocess *rule = &out->preprocess;
     TRY(model_open(run->model, &options, backend, out));
-    if (out->resampled && !run->quiet)
-        cli_say("positions resampled to %dx%d patches for images of %dx%d: %.3g G multiply-adds an "
-                "image",
-                out->grid_h, out->grid_w, rule->height, rule->width,
-                1e-9 * vit_macs_run(&out->vit.config));
+    if (out->resampled[0] && !run->quiet)
+        cli_say("%s for images of %dx%d: %.3g G multiply-adds an image", out->resampled,
+                rule->height, rule->width, 1e-9 * out->macs);
     if (run->verbose)
         cli_say("%s: images to %dx%d, %s, crop %s %g, mean %g,%g,%g, std %g,%g,%g; batch %d",
                 run->model, rule->height, rule->width, filter_name(rule->interpolation),

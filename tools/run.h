@@ -12,6 +12,8 @@
 #include "tools/model.h"
 #include "tools/pipeline.h"
 
+enum { RUN_LARGEST_SIDE = 8192 }; /* of --image-size, in pixels */
+
 enum run_exif { RUN_EXIF_IGNORE, RUN_EXIF_APPLY };
 enum run_on_error { RUN_ON_ERROR_CONTINUE, RUN_ON_ERROR_STOP };
 enum run_output_type { RUN_PROB, RUN_LOGIT };
@@ -65,8 +67,8 @@ struct image_options run_image_options(const struct run_options *run);
 enum status run_backend_open(const struct run_options *run, struct backend **out) MUST_CHECK;
 
 /*
- * model_open by the options; says when positions were resampled, with -v also how images are
- * prepared.
+ * model_open by the options; says what was resampled for the image size, with -v also how images
+ * are prepared.
  */
 enum status run_model_open(const struct run_options *run, struct backend *backend, size_t inputs,
                            struct model *out) MUST_CHECK;

@@ -110,8 +110,13 @@ enum status vit_plan(struct vit *vit) MUST_CHECK;
  * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.
  * vit_macs: as an architecture is counted (checkpoints.md 3.1); vit_macs_run: those that a pass for
  * logits really does (the last block of a class-token model computes the head's rows alone).
+ * vit_macs_parts: those of vit_macs, one by one.
  */
 double vit_macs(const struct vit_config *config);
+struct vit_macs {
+    double embedding, blocks, head; /* head: with the pool */
+};
+struct vit_macs vit_macs_parts(const struct vit_config *config);
 double vit_macs_run(const struct vit_config *config);
 
 /*

@@ -233,16 +233,22 @@ enum status vit_plan(struct vit *vit) {
     return backend_plan_end(be);
 }
 
-double vit_macs(const struct vit_config *config) {
+struct vit_macs vit_macs_parts(const struct vit_config *config) {
     const double N =
         (double)(config->image_h / config->patch_h) * (config->image_w / config->patch_w);
     const double L = config->depth, T = N + vit_config_prefix(config), K = config->classes;
     const double C = config->dim, F = config->hidden, M = config->swiglu ? 3.0 : 2.0;
-    double macs = N * 3.0 * config->patch_h * config->patch_w * C; // patch embedding
-    macs += L * T * (4.0 * C * C + M * C * F);                     // qkv, proj, MLP
-    macs += L * 2.0 * T * T * C;                                   // scores, weighted values
-    if (config->pool == POOL_MAP) macs += 2.0 * N * C * C + 2.0 * N * C + C * C + 2.0 * C * F;
-    return macs + C * K * (config->dist_token ? 2.0 : 1.0); // head
+    struct vit_macs macs = {.embedding = N * 3.0 * config->patch_h * config->patch_w * C,
+                            .blocks = L * T * (4.0 * C * C + M * C * F) + // qkv, proj, MLP
+                                      L * 2.0 * T * T * C,                // scores, weighted values
+                            .head = C * K * (config->dist_token ? 2.0 : 1.0)};
+    if (config->pool == POOL_MAP) macs.head += 2.0 * N * C * C + 2.0 * N * C + C * C + 2.0 * C * F;
+    return macs;
+}
+
+double vit_macs(const struct vit_config *config) {
+    const struct vit_macs macs = vit_macs_parts(config);
+    return macs.embedding + macs.blocks + macs.head;
 }
 
 double vit_macs_run(const struct vit_config *config) {

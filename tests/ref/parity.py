@@ -26,6 +26,8 @@ ARCHITECTURES = [
     "vit_tiny_patch16_224", "vit_base_patch32_224", "deit_tiny_distilled_patch16_224",
     "deit3_small_patch16_224", "vit_medium_patch16_reg4_gap_256", "vit_medium_patch16_gap_256",
     "vit_small_patch16_384",
+    "swin_tiny_patch4_window7_224", "swin_base_patch4_window12_384", "swinv2_tiny_window8_256",
+    "swinv2_base_window12to16_192to256",
 ]
 LOGIT_BOUND = 1e-4                 # of max |logit|
 FEATURE_BOUND, COSINE_BOUND = 1e-4, 0.999999
@@ -43,7 +45,13 @@ def perturb(model, seed):
                 p.copy_(1 + 0.2 * normal(p))
             elif leaf == "gamma":
                 p.copy_(0.5 + 0.2 * normal(p))
-            elif leaf == "bias":
+            elif leaf == "relative_position_bias_table":
+                p.copy_(1.5 * normal(p))
+            elif leaf == "logit_scale":  # from 3 to the clamp at 100
+                p.copy_(2.5 + 0.7 * normal(p))
+            elif "cpb_mlp.2" in name:
+                p.copy_(normal(p) * 3.0 / p.shape[1] ** 0.5)
+            elif leaf in ("bias", "q_bias", "v_bias"):
                 p.copy_(0.1 * normal(p))
             elif leaf in ("cls_token", "dist_token", "reg_token", "pos_embed", "latent"):
                 p.copy_(0.5 * normal(p))
@@ -140,7 +148,7 @@ def main():
     ap.add_argument("--weights")
     ap.add_argument("--size", type=int, default=224)
     ap.add_argument("--work", default="build/parity")
-    args = ap.parse_args()
+    args = ap.parse_intermixed_args()
     os.makedirs(args.work, exist_ok=True)
     ok = check_timm(args) if args.what == "timm" else check_dinov2(args)
     sys.exit(0 if ok else 1)

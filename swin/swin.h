@@ -1,0 +1,140 @@
+/*
+ * swin: the Swin Transformer, v1 (Liu et al. 2021) and v2 (Liu et al. 2022): a hierarchy of stages
+ * whose blocks attend inside shifted windows. One struct, one load, one forward.
+ *
+ * Life cycle: swin_load -> any number of swin_forward -> swin_release -> backend_close.
+ *
+ * B batch, S stages, R map side (Rh x Rw tokens, T = Rh*Rw), C channels of the stage, H heads, D =
+ * C/H, F hidden, M window side, N = Mh*Mw slots, K classes. Row-major, last dim contiguous; tokens
+ * always lie in row-major order of the map.
+ */
+#ifndef SWIN_SWIN_H
+#define SWIN_SWIN_H
+
+#include "kernels/ops.h"
+#include "weights/config.h"
+#include "weights/params.h"
+
+struct swin_block {
+    struct norm *norm1, *norm2; /* (C); version 1 before, version 2 behind attention and MLP */
+    struct linear *qkv;         /* (3C, C) */
+    struct linear *proj;        /* (C, C) */
+    struct linear *fc1, *fc2;   /* (F, C), (C, F) */
+    struct table *bias;         /* (H, (2Mh-1)*(2Mw-1)) for the window run */
+    struct table *padding;      /* (2, C): key and value of a padding slot; NULL without biases */
+    struct table *temperature;  /* (H) exp(min(logit_scale, ln 100)); NULL in version 1 */
+};
+
+struct swin_stage {
+    struct swin_map map;                /* the map and its window, as run */
+    int tokens;                         /* T = map.h*map.w */
+    int channels, heads, hidden, depth; /* C, H, F, blocks */
+    struct norm *merge_norm;   /* version 1 (2C) before the reduction, 2 (C) behind; stage 0 NULL */
+    struct linear *reduction;  /* (C, 2C); stage 0 NULL */
+    struct swin_block *blocks; /* (depth), in swin.blocks */
+
+    /* The stage's views of the workspace: three regions, as large as the largest stage needs. */
+    struct act h;      /* (B, T, C) the residual stream */
+    struct act n, a;   /* (B, T, C), one region */
+    struct act qkv, f; /* (B, T, 3C), (B, T, F), one region, the wide one */
+    struct act merged; /* (B, T, 2C) four neighbours of the stage before, in the wide region */
+    struct act p;      /* (B, T, C) version 2: what norm1 adds to h, in the wide region */
+};
+
+struct swin {
+    struct swin_config config; /* as stored */
+    int image_h, image_w;      /* as run */
+    int max_batch;
+    struct patch_spec patch;        /* proj (C, 3*ph*pw) */
+    struct norm *patch_norm, *norm; /* (C of stage 0), (C of the last) */
+    struct swin_stage stages[SWIN_MAX_STAGES];
+    struct swin_block *blocks; /* of all stages, owned */
+    int depth;                 /* their number */
+    struct linear *head;       /* (K, C of the last stage); NULL = none */
+    size_t parameters;         /* as stored in the file */
+    struct backend *backend;
+    struct arena workspace; /* bound for max_batch */
+    struct act c, logits;   /* (B, 1, C), (B, 1, K) */
+};
+
+struct swin_options {
+    int image_h, image_w; /* 0 = the model's own */
+    int max_batch;        /* >= 1; the workspace grows with it */
+    float mean[3], std[3];
+};
+
+/*
+ * Reads config and parameters from an open model file, evaluates version 2's position-bias MLP,
+ * resamples version 1's bias tables where the window run is not the stored one (swin_resamples),
+ * packs everything for the device, binds and plans the workspace. On failure *swin is released.
+ * ST_FORMAT: the config is impossible; ST_SHAPE: every missing, extra or misshapen tensor listed;
+ * ST_USAGE: an image size the patch does not divide; ST_NOMEM; ST_DEVICE.
+ */
+enum status swin_load(struct swin *swin, struct h5 *file, const struct swin_options *options,
+                      struct backend *backend) MUST_CHECK;
+void swin_release(struct swin *swin); /* before backend_close, which frees the weights */
+
+/*
+ * What else a forward should leave behind. Host buffers, dense fp32, each NULL = not wanted.
+ * layer counts the blocks of all stages from 0; -1 = after the last block and the final norm.
+ */
+struct swin_taps {
+    int layer;
+    float *tokens; /* (B, T, C) of the layer's stage: after block `layer`; -1: normed */
+    float *pooled; /* (B, C): what the head reads */
+};
+
+/*
+ * pixels (B, image_h, image_w, 3) uint8 -> logits (B, K) on the host (NULL, or a model without
+ * head: not computed). taps may be NULL. Returns after backend_sync: the first error of the pass,
+ * or ST_OK. batch <= max_batch. Allocates nothing.
+ */
+enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, float *logits,
+                         const struct swin_taps *taps) MUST_CHECK;
+
+/* Called by swin_load when the weights are there: binds the workspace and plans the pass. */
+enum status swin_plan(struct swin *swin) MUST_CHECK;
+
+/* The stage that holds block `layer`; -1: the last. */
+int swin_layer_stage(const struct swin_config *config, int layer);
+
+/*
+ * Whether a run at image_h x image_w resamples the bias tables of a stage: version 1, and the
+ * window there is not the stored one. Version 2 evaluates its position bias for the window run.
+ */
+bool swin_resamples(const struct swin_config *config, int stage, int image_h, int image_w);
+
+/*
+ * Multiply-adds of one image at image_h x image_w: linears on tokens, attention products on whole
+ * windows, padding slots too. swin_stage_macs: of one stage with its merging; -1: the patch
+ * embedding; config->stages: the head.
+ */
+double swin_macs(const struct swin_config *config, int image_h, int image_w);
+double swin_stage_macs(const struct swin_config *config, int stage, int image_h, int image_w);
+
+/* ---- bias tables (swin_tables.c) ------------------------------------------------------------- */
+
+/*
+ * timm's geometric resampling of a relative-position bias table: dst ((2*to_h-1)*(2*to_w-1), H) =
+ * src ((2*from_h-1)*(2*from_w-1), H), windows as given. The stored offsets of an axis are spread by
+ * a ratio q > 1 until they reach the window run, and read at whole offsets, linearly
+ * (timm/layers/pos_embed_rel.py). An equal window is copied. ST_NOMEM.
+ */
+enum status swin_resample_table(const float *src, int from_h, int from_w, float *dst, int to_h,
+                                int to_w, int heads) MUST_CHECK;
+
+/*
+ * The coordinate of an offset between -(M-1) and M-1 along an axis of a window of side M:
+ * sign(t) log2(|t| + 1) / 3 with t = 8 * offset / max(M-1, 1) (Swin v2, section 3.3).
+ */
+double swin_coordinate(int offset, int window);
+
+/*
+ * Version 2's continuous position bias: bias (H, (2Mh-1)*(2Mw-1)) = 16 sigmoid(w2 relu(w1 (y, x) +
+ * b1)) at the coordinates of every pair of offsets, normalised by a window of `pretrained` (0: the
+ * window itself). w1 (512, 2), b1 (512), w2 (H, 512).
+ */
+void swin_position_bias(const float *w1, const float *b1, const float *w2, int window_h,
+                        int window_w, int pretrained, int heads, float *bias);
+
+#endif
