@@ -65,7 +65,8 @@ struct swin_options {
 
 /*
  * Reads config and parameters from an open model file, evaluates version 2's position-bias MLP,
- * resamples version 1's bias tables where the window run is not the stored one (swin_resamples),
+ * resamples version 1's bias tables where the window run is not the stored one
+ * (swin_window_changes),
  * packs everything for the device, binds and plans the workspace. On failure *swin is released.
  * ST_FORMAT: the config is impossible; ST_SHAPE: every missing, extra or misshapen tensor listed;
  * ST_USAGE: an image size the patch does not divide; ST_NOMEM; ST_DEVICE.
@@ -99,10 +100,10 @@ enum status swin_plan(struct swin *swin) MUST_CHECK;
 int swin_layer_stage(const struct swin_config *config, int layer);
 
 /*
- * Whether a run at image_h x image_w resamples the bias tables of a stage: version 1, and the
- * window there is not the stored one. Version 2 evaluates its position bias for the window run.
+ * Whether a stage's window at image_h x image_w is another than at the stored size: version 1 then
+ * resamples its bias tables, version 2 evaluates its position bias for the window run.
  */
-bool swin_resamples(const struct swin_config *config, int stage, int image_h, int image_w);
+bool swin_window_changes(const struct swin_config *config, int stage, int image_h, int image_w);
 
 /*
  * Multiply-adds of one image at image_h x image_w: linears on tokens, attention products on whole

@@ -221,12 +221,11 @@ int swin_layer_stage(const struct swin_config *config, int layer) {
     return s;
 }
 
-bool swin_resamples(const struct swin_config *config, int stage, int image_h, int image_w) {
+bool swin_window_changes(const struct swin_config *config, int stage, int image_h, int image_w) {
     struct swin_map stored, run;
     swin_config_map(config, stage, config->image_h, config->image_w, &stored);
     swin_config_map(config, stage, image_h, image_w, &run);
-    return config->version == 1 &&
-           (stored.window_h != run.window_h || stored.window_w != run.window_w);
+    return stored.window_h != run.window_h || stored.window_w != run.window_w;
 }
 
 double swin_stage_macs(const struct swin_config *config, int stage, int image_h, int image_w) {

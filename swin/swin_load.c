@@ -15,7 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SLOTS = 1 << 16 }; /* of a window: 256x256 */
+/*
+ * Bias tables are made here and not only read: a small file must not ask for minutes or gigabytes.
+ * The largest Swin v2 released has 1.2 M entries, made by 0.7 G multiply-adds.
+ */
+#define MOST_ENTRIES       16777216.0
+#define MOST_MULTIPLY_ADDS 4e9
 
 struct loader {
     struct swin *swin;
@@ -268,21 +273,32 @@ static void load_parts(struct loader *ld) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* One stage's sizes; a window no model has, whose table alone would take minutes, is refused. */
-static enum status set_stage(struct swin *swin, int s, const char *file) {
+/* What the bias tables of all blocks hold, and what it takes to make them. */
+static enum status check_tables(const struct swin *swin, const char *file) {
+    double entries = 0, work = 0;
+    for (int s = 0; s < swin->config.stages; s++) {
+        const struct swin_stage *stage = &swin->stages[s];
+        const double rows = (double)table_rows(&stage->map) * stage->depth, H = stage->heads;
+        entries += rows * H;
+        work += swin->config.version == 2 ? rows * SWIN_CPB_HIDDEN * (2 + H) : rows * H;
+    }
+    if (entries <= MOST_ENTRIES && work <= MOST_MULTIPLY_ADDS) return ST_OK;
+    return fail(ST_FORMAT,
+                "%s: the windows' bias tables would have %.3g entries, made by %.3g multiply-adds; "
+                "at most %.3g and %.3g are made",
+                file, entries, work, MOST_ENTRIES, MOST_MULTIPLY_ADDS);
+}
+
+static void set_stage(struct swin *swin, int s) {
     const struct swin_config *config = &swin->config;
     struct swin_stage *stage = &swin->stages[s];
     swin_config_map(config, s, swin->image_h, swin->image_w, &stage->map);
-    if (stage->map.window_h > MAX_SLOTS / stage->map.window_w)
-        return fail(ST_FORMAT, "%s: stage %d has windows of %dx%d tokens, more than %d", file, s,
-                    stage->map.window_h, stage->map.window_w, MAX_SLOTS);
     stage->tokens = stage->map.h * stage->map.w;
     stage->channels = config->dim << s;
     stage->heads = config->heads[s];
     stage->hidden = config->hidden[s];
     stage->depth = config->depths[s];
     swin->depth += stage->depth;
-    return ST_OK;
 }
 
 /* The sizes of this run. */
@@ -308,8 +324,8 @@ static enum status set_sizes(struct swin *swin, const struct swin_options *optio
     memcpy(swin->patch.mean, options->mean, sizeof swin->patch.mean);
     memcpy(swin->patch.std, options->std, sizeof swin->patch.std);
     for (int s = 0; s < config->stages; s++)
-        TRY(set_stage(swin, s, file));
-    return ST_OK;
+        set_stage(swin, s);
+    return check_tables(swin, file);
 }
 
 static enum status make_blocks(struct swin *swin) {

@@ -505,6 +505,9 @@ for wrong in "--layer 6" "--layer -2" "--tokens most" "-o features.xls" "--token
     check "features $wrong: exit 2" exits 2
     check "  says where to look" err_has "--help"
 done
+run features -o nowhere/features.h5 good
+check "features into a folder that is not there: exit 1" exits 1
+check "  says the name that was given" err_has "nowhere/features.h5: No such file or directory"
 run bench --rounds 1 --batch 1,2 --threads 1
 check "bench: exit 0" exits 0
 check "  a header and a row a batch" equal "$(wc -l <out)" 3

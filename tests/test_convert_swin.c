@@ -9,7 +9,7 @@
 #define GIVEN(h, w) " | " #h "x" #w " 0.9 center bilinear half_even 0.1 0.4"
 #define INET(h, w)  " | " #h "x" #w " 0.9 center bicubic half_even 0.485 0.225"
 #define TINY        "v1 C8 L2,1 H1,2 F16,40 M4,3 K3 img24x24 p4x4 gelu 1e-05" GIVEN(24, 24)
-#define TINY_2      "v2 C8 L2,1 H1,2 F16,40 M4,3 P6,0 K3 img24x24 p4x4 gelu 1e-05" GIVEN(24, 24)
+#define TINY_2      "v2 C8 L2,1 H1,2 F16,40 M4,3 P6,3 K3 img24x24 p4x4 gelu 1e-05" GIVEN(24, 24)
 #define SWIN_T(M)   "v1 C96 L2,2,6,2 H3,6,12,24 F384,768,1536,3072 M" M " K10 "
 #define SWIN_T2(M)  "v2 C96 L2,2,6,2 H3,6,12,24 F384,768,1536,3072 M" M " K10 "
 #define TAIL(h, w)  "img" #h "x" #w " p4x4 gelu 1e-05" INET(h, w)
@@ -52,7 +52,7 @@ static const struct row good[] = {
      "-layers.0.blocks.1.attn.q_bias -layers.0.blocks.1.attn.v_bias "
      "-layers.1.blocks.0.attn.q_bias -layers.1.blocks.0.attn.v_bias",
      .extra = "input_size=24",
-     .want = "v2 C8 L2,1 H1,2 F16,40 M4,3 P6,0 K3 img24x24 p4x4 noqkvb gelu 1e-05" GIVEN(24, 24)},
+     .want = "v2 C8 L2,1 H1,2 F16,40 M4,3 P6,3 K3 img24x24 p4x4 noqkvb gelu 1e-05" GIVEN(24, 24)},
 
     {"shapes of one row only", swin_tiny, .own = true, .want = SWIN_T(SEVEN) TAIL(224, 224)},
     {"shapes of one row with other windows", swin_s3_tiny, .own = true,
@@ -95,6 +95,9 @@ static const struct row good[] = {
     {"version 2: the row of its pretrained windows", swinv2_base_official, .own = true,
      .want = "v2 C128 L2,2,18,2 H4,8,16,32 F512,1024,2048,4096 M16,16,16,16 P12,12,12,6 K10 "
              "img256x256 p4x4 gelu 1e-05" INET(256, 256)},
+    {"version 2: windows of a config.json without a name", tiny_swinv2,
+     .config = "{\"model_args\":{\"img_size\":24,\"window_size\":[[4,4],[3,3]]}}",
+     .want = "v2 C8 L2,1 H1,2 F16,40 M4,3 P0,0 K3 img24x24 p4x4 gelu 1e-05" GIVEN(24, 24)},
     {"version 2: a hub folder with other windows", swinv2_tiny, .own = true,
      .config =
          SWIN_ARGS("swinv2_tiny_window8_256", "\"img_size\":384,\"window_size\":[24,24,24,12],"

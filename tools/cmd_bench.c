@@ -22,6 +22,7 @@ struct bench_options {
     struct run_options run;
     struct int_list batches, threads;
     int rounds;
+    int header; /* printed */
 };
 
 static enum status parse_list(const char *text, void *field) {
@@ -127,6 +128,9 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
     TRY_OUT(measure(&model, backend, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms,
                     &peak));
     double gflops = 2e-6 * model.macs / ms;
+    if (!o->header++)
+        printf("model\tprecision\timage_size\tthreads\tbatch\tms_per_image\timages_per_second\t"
+               "gflops\tpeak_gflops\tof_peak\tpeak_mib\n");
     printf("%s\t%s\t%dx%d\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\t%.1f\n", model.info.name,
            backend_precision(backend), model.preprocess.height, model.preprocess.width, threads,
            batch, ms, 1e3 / ms, gflops, peak * 1e-9, gflops * 1e9 / peak, peak_memory());
@@ -197,8 +201,6 @@ int cmd_bench(int argc, char **argv) {
     int code = cli_parse(&cli, argc, argv, &args);
     if (code != CLI_GO) return code;
     o.run.quiet = !o.run.verbose;
-    printf("model\tprecision\timage_size\tthreads\tbatch\tms_per_image\timages_per_second\tgflops"
-           "\tpeak_gflops\tof_peak\tpeak_mib\n");
     for (int t = 0; t < o.threads.count; t++)
         for (int b = 0; b < o.batches.count; b++) {
             enum status st = bench_row(&o, o.threads.value[t], o.batches.value[b]);

@@ -83,7 +83,7 @@ static enum status print_parts(struct h5 *file, struct part *parts, int stages) 
         print_part(&parts[i]);
         macs += parts[i].macs;
     }
-    printf("multiply-adds  %.3f G an image\n", macs * 1e-9);
+    printf("multiply-adds  %.4g G an image\n", macs * 1e-9);
     return ST_OK;
 }
 
@@ -161,8 +161,14 @@ static void print_swin(const struct swin_config *c) {
     printf("\n");
     if (c->version == 2) {
         printf("trained with   windows of");
-        for (int s = 0; s < c->stages; s++)
-            printf(" %d", c->pretrained_window[s] ? c->pretrained_window[s] : c->window[s]);
+        for (int s = 0; s < c->stages; s++) {
+            struct swin_map map;
+            swin_config_map(c, s, c->image_h, c->image_w, &map);
+            if (c->pretrained_window[s] || map.window_h == map.window_w)
+                printf(" %d", c->pretrained_window[s] ? c->pretrained_window[s] : map.window_h);
+            else
+                printf(" %dx%d", map.window_h, map.window_w);
+        }
         printf("\n");
     }
     printf("pool           avg, after norm\n");

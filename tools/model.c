@@ -127,18 +127,21 @@ static enum status open_vit(struct h5 *file, int max_batch, struct backend *back
     return ST_OK;
 }
 
-/* "bias tables resampled (stage 3: 7x7 to 5x5)", or "". */
+/* "bias tables resampled (windows of stage 3: 7x7 to 5x5)", or "". */
 static void describe_windows(const struct swin *swin, char *text, size_t size) {
     const struct swin_config *config = &swin->config;
     size_t used = 0;
     for (int s = 0; s < config->stages; s++) {
         const struct swin_map *run = &swin->stages[s].map;
         struct swin_map stored;
-        if (!swin_resamples(config, s, swin->image_h, swin->image_w) || used >= size) continue;
+        if (!swin_window_changes(config, s, swin->image_h, swin->image_w) || used >= size) continue;
         swin_config_map(config, s, config->image_h, config->image_w, &stored);
         used += (size_t)snprintf(text + used, size - used, "%s stage %d: %dx%d to %dx%d",
-                                 used ? "," : "bias tables resampled (windows of", s,
-                                 stored.window_h, stored.window_w, run->window_h, run->window_w);
+                                 used ? ","
+                                 : config->version == 1
+                                     ? "bias tables resampled (windows of"
+                                     : "position biases computed for other windows (of",
+                                 s, stored.window_h, stored.window_w, run->window_h, run->window_w);
     }
     if (used && used < size) snprintf(text + used, size - used, ")");
 }

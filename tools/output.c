@@ -82,13 +82,24 @@ enum status output_close(struct output *out, enum status done) {
     return st;
 }
 
+/* A folder that cannot be written is said before the work, by the name that was given. */
+static enum status check_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? str_format("%.*s", (int)(slash - path) + 1, path) : str_copy(".");
+    enum status st = ST_OK;
+    if (!folder) return ST_NOMEM;
+    if (access(folder, W_OK | X_OK) != 0) st = fail(ST_IO, "%s: %s", path, strerror(errno));
+    mem_free(folder);
+    return st;
+}
+
 enum status output_check_regular(const char *path) {
     struct stat info;
     if (strcmp(path, "-") == 0)
         return fail(ST_USAGE, "option --output: HDF5 cannot be written to stdout, want a file");
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return fail(ST_USAGE, "option --output: %s is no regular file; HDF5 needs one", path);
-    return ST_OK;
+    return check_folder(path);
 }
 
 enum status output_check_spares(const char *path, const char *input) {

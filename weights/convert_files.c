@@ -94,7 +94,8 @@ enum status plan_parse_files(struct plan *plan) {
     if (c->config_json) TRY(parse_text(c->config_json, CONFIG, &plan->config));
     if (c->preprocessor_json)
         TRY(parse_text(c->preprocessor_json, "preprocessor_config.json", &plan->processor));
-    bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture"));
+    bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture")) ||
+                cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(plan->config, "model_args"));
     bool hub = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "model_type"));
     plan->timm_config = timm && plan->origin != &names_transformers;
     plan->transformers_config = hub && plan->origin == &names_transformers;

@@ -140,6 +140,21 @@ static void report_stage(struct plan *plan, const struct swin_config *c, int sta
                      c->pretrained_window[stage] ? c->pretrained_window[stage] : map.window_h);
 }
 
+/*
+ * Pretrained windows are given for every stage or for none: once one is not its stage's own, the
+ * others are what they were found to be, not "the window that is run".
+ */
+static void name_pretrained(struct swin_config *c) {
+    bool any = false;
+    for (int s = 0; s < c->stages; s++)
+        any = any || c->pretrained_window[s] > 0;
+    for (int s = 0; any && s < c->stages; s++) {
+        struct swin_map map;
+        swin_config_map(c, s, c->image_h, c->image_w, &map);
+        if (c->pretrained_window[s] == 0) c->pretrained_window[s] = map.window_h;
+    }
+}
+
 /* Whether every stage fits a picture of c's size; where windows are not known they are found. */
 static bool all_fit(struct plan *plan, struct swin_config *c, bool known, bool report) {
     bool fit = true;
@@ -148,6 +163,7 @@ static bool all_fit(struct plan *plan, struct swin_config *c, bool known, bool r
         if (!fits && report) report_stage(plan, c, s, known);
         fit = fit && fits;
     }
+    if (!known && c->version == 2) name_pretrained(c);
     return fit;
 }
 
@@ -201,6 +217,42 @@ static enum status window_argument(const struct plan *plan, const cJSON *args, b
     return ST_OK;
 }
 
+/* An argument that the tensors tell too: one number for all stages, or one a stage. */
+static enum status argument_agrees(const cJSON *args, const char *key, const int *tensors,
+                                   int stages) {
+    int values[SWIN_MAX_STAGES], count;
+    TRY(json_ints(args, CONFIG, key, 0, 1 << 24, SWIN_MAX_STAGES, values, &count));
+    if (count > 1 && count != stages)
+        return fail(ST_FORMAT, CONFIG ": %s has %d numbers, the tensors %d stages", key, count,
+                    stages);
+    for (int s = 0; count && s < stages; s++)
+        if (values[count == 1 ? 0 : s] != tensors[s])
+            return fail(ST_FORMAT, CONFIG ": %s says %d, the tensors %d", key,
+                        values[count == 1 ? 0 : s], tensors[s]);
+    return ST_OK;
+}
+
+static enum status arguments_agree(const struct plan *plan, const cJSON *args) {
+    const struct swin_config *c = &plan->out->swin;
+    const cJSON *bias = cJSON_GetObjectItemCaseSensitive(args, "qkv_bias");
+    const int patch[2] = {c->patch_h, c->patch_w};
+    int size[2], count;
+    TRY(argument_agrees(args, "embed_dim", &c->dim, 1));
+    TRY(argument_agrees(args, "num_classes", &c->classes, 1));
+    TRY(argument_agrees(args, "patch_size", patch, 2));
+    TRY(argument_agrees(args, "depths", c->depths, c->stages));
+    TRY(argument_agrees(args, "num_heads", c->heads, c->stages));
+    TRY(json_ints(args, CONFIG, "img_size", 1, MAX_IMAGE, 2, size, &count));
+    for (int i = 0; i < count; i++)
+        if (size[i] % patch[i] != 0)
+            return fail(ST_FORMAT, CONFIG ": img_size %d is no multiple of the patch, %d", size[i],
+                        patch[i]);
+    if (cJSON_IsBool(bias) && cJSON_IsTrue(bias) != c->qkv_bias)
+        return fail(ST_FORMAT, CONFIG ": qkv_bias is %s, the tensors have %s",
+                    cJSON_IsTrue(bias) ? "true" : "false", c->qkv_bias ? "one" : "none");
+    return ST_OK;
+}
+
 static enum status timm_settings(struct plan *plan, bool *windows, const char **act) {
     /* model_args that change nothing, or nothing that is not looked at here. */
     static const char *const known[] = {"img_size",         "patch_size",
@@ -226,6 +278,7 @@ static enum status timm_settings(struct plan *plan, bool *windows, const char **
         return fail(ST_FORMAT,
                     CONFIG ": model_args has always_partition: windows larger than the map, which "
                            "vitrine does not run");
+    TRY(arguments_agree(plan, args));
     TRY(window_argument(plan, args, windows));
     TRY(json_ints(args, CONFIG, "pretrained_window_sizes", 0, MAX_WINDOW, SWIN_MAX_STAGES, values,
                   &count));
