@@ -2,11 +2,14 @@
 
 VERSION := 0.1.0
 CC      ?= cc
+CXX     ?= c++
+NVCC    ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 AR      ?= ar
 PREFIX  ?= /usr/local
 SAN     ?=
 WERROR  ?= 0
 NATIVE  ?= 0
+CUDA    ?= 1
 BUILD   ?= build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 comma   := ,
@@ -29,6 +32,11 @@ HAVE_WEBP   := $(call pkg,libwebp)
 HAVE_TIFF   := $(call pkg,libtiff-4)
 HAVE_HEIF   := $(call pkg,libheif)
 HAVE_CMOCKA := $(call pkg,cmocka)
+HAVE_CXX    := $(shell command -v $(firstword $(CXX)) >/dev/null 2>&1 && echo 1 || echo 0)
+HAVE_NVCC   := $(if $(filter 0,$(CUDA)),0,$(shell command -v "$(NVCC)" >/dev/null 2>&1 && echo 1 || echo 0))
+# cuDNN's headers, beside nvcc's; its library is opened at run time.
+CUDA_HOME   ?= $(patsubst %/bin/nvcc,%,$(filter %/bin/nvcc,$(NVCC)))
+HAVE_CUDNN  := $(if $(filter 11,$(HAVE_CXX)$(HAVE_NVCC)),$(call header,cudnn_graph.h,$(CUDA_HOME:%=-I%/include)),0)
 
 PKGS := $(if $(filter 1,$(HAVE_HDF5)),hdf5) $(if $(filter 1,$(HAVE_CJSON)),libcjson) \
         $(if $(filter 1,$(HAVE_CRYPTO)),libcrypto) $(if $(filter 1,$(HAVE_JPEG)),libjpeg) \
@@ -36,14 +44,14 @@ PKGS := $(if $(filter 1,$(HAVE_HDF5)),hdf5) $(if $(filter 1,$(HAVE_CJSON)),libcj
         $(if $(filter 1,$(HAVE_HEIF)),libheif)
 LIB_CFLAGS := $(if $(strip $(PKGS)),$(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)))
 LIBS       := $(if $(strip $(PKGS)),$(shell pkg-config --libs $(PKGS) 2>/dev/null)) -lz \
-              $(if $(filter 1,$(HAVE_ONEDNN)),-ldnnl -lgomp) -lpthread -lm
+              $(if $(filter 1,$(HAVE_ONEDNN)),-ldnnl -lgomp) -lpthread -ldl -lm
 
 # ---- flags ---------------------------------------------------------------------------------------
 
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes \
             $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS += -I. -D_POSIX_C_SOURCE=200809L -DVERSION='"$(VERSION)"' \
-            $(foreach have,ONEDNN JPEG STB WEBP TIFF HEIF,-DHAVE_$(have)=$(HAVE_$(have)))
+            $(foreach have,ONEDNN JPEG STB WEBP TIFF HEIF CXX CUDNN,-DHAVE_$(have)=$(HAVE_$(have)))
 CFLAGS   ?= -O3 -g
 ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) $(if $(filter 1,$(NATIVE)),-march=native) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) $(LIB_CFLAGS)
@@ -70,12 +78,18 @@ WIDE_OBJS := $(SIMD_SRCS:%.c=$(BUILD)/%.wide.o)
 LIBRARY   := $(BUILD)/libvitrine.a
 BINARY    := $(BUILD)/vitrine
 TESTS     := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# CUDA kernels for the simulator (tests/simt.h); without a C++ compiler their tests skip.
+SIMT_OBJS := $(if $(filter 1,$(HAVE_CXX)),$(patsubst %,$(BUILD)/%.simt.o,$(wildcard kernels/*.cu tests/simt*.cu tests/simt*.cc tests/fake_cuda*.cc)))
+# cuDNN's graphs over its real headers, for their test.
+DNN_OBJS  := $(if $(filter 1,$(HAVE_CUDNN)),$(patsubst %.cu,$(BUILD)/%.host.o,$(wildcard kernels/cuda_dnn*.cu)))
+# Padding of a kernel's arguments must not look like addresses (tests/fake_cuda.h).
+SIMT_INIT := $(shell echo | $(CXX) -ftrivial-auto-var-init=pattern -x c++ -fsyntax-only - 2>/dev/null && echo -ftrivial-auto-var-init=pattern)
 FUZZERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz_*.c))
 MODELS    := $(wildcard weights/models/*.h5)
 
 # ---- targets -------------------------------------------------------------------------------------
 
-.PHONY: all deps demo test tests test-run test-cuda bench asan fuzz lint format install clean help report
+.PHONY: FORCE all deps demo test tests test-run cuda gpu-check test-cuda cubins bench asan fuzz lint format install clean help report
 
 ## all: the binary, build/vitrine
 all: report $(BINARY)
@@ -94,7 +108,7 @@ report:
 	  "cmocka=$(HAVE_CMOCKA)=libcmocka-dev=the tests"
 
 # A change of flags or of what was found rebuilds.
-FLAG_TEXT := $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS)
+FLAG_TEXT := $(CC) $(CXX) $(SIMT_INIT) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAG_TEXT))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAG_TEXT))' > $@
@@ -116,18 +130,33 @@ $(BUILD)/weights/models/embedded.o: $(MODELS)
 $(LIBRARY): $(OBJS)
 	@rm -f $@ && $(AR) rcs $@ $^
 
+# -rdynamic: libvitrine_cuda.so takes fail(), mem_* and arena_* from the program that opens it.
 $(BINARY): $(BUILD)/tools/main.o $(LIBRARY)
-	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic $^ $(LIBS) -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(WIDE_OBJS) $(LIBRARY)
 	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIBS) -lcmocka -o $@
+
+$(BUILD)/%.simt.o: % $(BUILD)/flags
+	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
+	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+	  -MMD -MP -x c++ -c $< -o $@
+$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend: $(SIMT_OBJS)
+
+$(BUILD)/%.host.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D) && $(CXX) -std=c++17 $(CPPFLAGS) $(CUDA_HOME:%=-isystem %/include) $(CFLAGS) -fno-exceptions -fno-rtti \
+	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+	  -MMD -MP -x c++ -c $< -o $@
+$(BUILD)/tests/test_cuda_dnn: $(DNN_OBJS)
+$(BUILD)/tests/test_cuda_dnn: LDFLAGS += $(CUDA_HOME:%=-Wl,-rpath,%/lib64)
+$(BUILD)/tests/test_cuda_dnn.o: CPPFLAGS += -DCUDA_STUBS='"$(CUDA_HOME)/lib64/stubs"'
 
 $(BUILD)/tests/fuzz_%: tests/fuzz_%.c $(LIBRARY) $(BUILD)/flags
 	@mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DFUZZ_MAIN $(LDFLAGS) $< $(LIBRARY) $(LIBS) -o $@
 
 ## deps: installs what the build needs (Debian packages; sudo only if not root)
 deps:
-	@sh tools/deps.sh
+	@sh tools/deps.sh --test
 
 ## demo: installs, builds, classifies real photos (DEMO_IMAGES="a.jpg b.png" for your own)
 demo:
@@ -137,7 +166,7 @@ demo:
 
 ## test: installs what is missing, builds, runs every test
 test:
-	@sh tools/deps.sh --missing
+	@sh tools/deps.sh --missing --test
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests
 	@$(MAKE) --no-print-directory test-run
 
@@ -155,9 +184,44 @@ fuzz:
 	@$(MAKE) --no-print-directory SAN=address,undefined CFLAGS="-O1 -g" -j$(JOBS) all tests
 	@for f in $(FUZZERS:$(BUILD)/%=build/address-undefined/%); do FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200000} $$f || exit 1; done
 
-## test-cuda: the tests of the CUDA backend (none yet: there is no CUDA backend in this version)
-test-cuda:
-	@echo "0 passed, 0 failed, 0 skipped: this version has no CUDA backend"
+# The CUDA backend: one object a file, device code for every architecture, opened at run time.
+CUDA_ARCHS := 75 80 86 89 90 100 120
+CUDA_OBJS  := $(patsubst %.cu,$(BUILD)/%.cuda.o,$(wildcard kernels/*.cu))
+CUDA_LIB   := $(BUILD)/libvitrine_cuda.so
+NVCC_FLAGS := -std=c++17 -O3 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+              $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+              -gencode arch=compute_100,code=compute_100
+
+$(BUILD)/%.cuda.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D) && $(NVCC) $(NVCC_FLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+
+$(CUDA_LIB): $(CUDA_OBJS)
+	@$(NVCC) -shared $^ -lcublasLt -ldl -o $@
+
+## cuda: the CUDA backend, build/libvitrine_cuda.so; `vitrine` opens it when it is there
+cuda:
+ifeq ($(HAVE_NVCC),1)
+	@$(MAKE) --no-print-directory $(CUDA_LIB)
+else
+	@echo "no nvcc here (NVCC=... names one): the CUDA backend is not built" >&2; exit 1
+endif
+
+# What tools/gpu-check.sh runs; it lies beside the library that it opens.
+$(BUILD)/gpu_check: $(BUILD)/tests/gpu_check.o $(LIBRARY)
+	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic $^ $(LIBS) -lcmocka -o $@
+
+## gpu-check: on a machine with a GPU: every op and model against the CPU, and the speed, in one text file
+gpu-check:
+	@BUILD=$(BUILD) NVCC="$(NVCC)" sh tools/gpu-check.sh
+
+## test-cuda: the tests of the CUDA kernels and backend, in the simulator and on the stand-in (no GPU)
+CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend,$(TESTS))
+test-cuda: $(CUDA_TESTS)
+	@BUILD=$(BUILD) sh tests/run.sh $^
+
+## cubins: the CUDA kernels compiled for every architecture; their registers, shared memory and spills
+cubins:
+	@sh tools/cubins.sh "$(NVCC)" $(BUILD)/cubins
 
 ## bench: the embedded model's speed beside the FMA peak of this machine
 bench: all
@@ -169,7 +233,7 @@ lint:
 
 ## format: clang-format over the tree
 format:
-	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h' | grep -v '^tests/ref/')
+	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | grep -v '^tests/ref/')
 
 ## install: the binary into PREFIX/bin
 install: all
@@ -182,7 +246,7 @@ clean:
 ## help: this list
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
-	@echo "  switches: WERROR=1 SAN=address,undefined NATIVE=1 CC=... CFLAGS=... PREFIX=... JOBS=..."
+	@echo "  switches: CUDA=0 WERROR=1 SAN=address,undefined NATIVE=1 CC=... CFLAGS=... PREFIX=... JOBS=..."
 
--include $(OBJS:.o=.d) $(WIDE_OBJS:.o=.d) $(patsubst %,%.d,$(TESTS)) $(BUILD)/tools/main.d
+-include $(OBJS:.o=.d) $(WIDE_OBJS:.o=.d) $(SIMT_OBJS:.o=.d) $(DNN_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(patsubst %,%.d,$(TESTS)) $(BUILD)/tools/main.d $(BUILD)/tests/gpu_check.d
 .SECONDARY:

@@ -2,6 +2,7 @@
  * test_attention: the attention of every feature level this machine runs, and of the 16-lane source
  * ("wide"), against double precision; its bits against every way to cut a head into tasks.
  */
+#include "tests/attention_shapes.h"
 #include "tests/levels.h"
 #include "tests/op_shapes.h"
 
@@ -15,40 +16,9 @@
 enum { GUARD = 3, SCRATCH_GUARD = 16 }; /* floats behind a row, and behind the scratch */
 static const float canary = -12345.5f;
 
-struct shape {
-    int tq, tk, dim;
-    int valid; /* keys after the cut by lengths */
-    enum attention_score score;
-    float scale; /* 0: 1/sqrt(D) */
-    const char *why;
-};
-
-static const struct shape shapes[] = {
-    {1, 1, 1, 1, SCORE_DOT, 0, "the least there is"},
-    {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224"},
-    {577, 577, 64, 577, SCORE_DOT, 0, "ViT-B at 384: three key blocks"},
-    {49, 49, 32, 49, SCORE_DOT, 0, "a Swin window"},
-    {65, 65, 32, 65, SCORE_DOT, 0, "the embedded models"},
-    {257, 257, 80, 257, SCORE_DOT, 0, "ViT-H: a head of 80, two key blocks of 129 and 128"},
-    {31, 31, 88, 31, SCORE_DOT, 0, "a head of 88"},
-    {17, 17, 72, 17, SCORE_DOT, 0, "a head of 72"},
-    {13, 47, 7, 47, SCORE_DOT, 0, "odd primes, a head below every vector"},
-    {29, 11, 37, 11, SCORE_DOT, 0, "odd primes, more queries than keys"},
-    {3, 67, 1, 67, SCORE_DOT, 0, "a head of 1"},
-    {2, 5, 512, 5, SCORE_DOT, 0, "the widest head"},
-    {1, 263, 19, 263, SCORE_DOT, 0, "one query, two blocks, odd"},
-    {40, 1, 24, 1, SCORE_DOT, 0, "one key: y = v"},
-    {20, 300, 16, 131, SCORE_DOT, 0, "lengths: 131 of 300 keys"},
-    {20, 300, 16, 256, SCORE_DOT, 0, "lengths: a whole block of 300 keys"},
-    {20, 60, 16, 0, SCORE_DOT, 0, "lengths: no key, zeros"},
-    {49, 49, 32, 49, SCORE_COSINE, 10.0f, "Swin v2"},
-    {64, 64, 32, 64, SCORE_COSINE, 100.0f, "Swin v2, the clamped temperature"},
-    {23, 31, 13, 29, SCORE_COSINE, 3.0f, "cosine, odd, cut"},
-};
-
 /* One head's operands; rows are `dim + GUARD` floats apart, probs' rows `tk + GUARD`. */
 struct head {
-    struct shape shape;
+    struct head_shape shape;
     const struct cpu_kernels *kernels;
     struct attention desc;
     size_t pitch, probs_pitch, scratch_size;
@@ -74,7 +44,7 @@ static void lay_out(struct head *h) {
     h->ones = arena_take(&h->arena, most, sizeof(double));
 }
 
-static void head_init(struct head *h, const struct shape *shape,
+static void head_init(struct head *h, const struct head_shape *shape,
                       const struct cpu_kernels *kernels) {
     size_t tq = (size_t)shape->tq, tk = (size_t)shape->tk;
     *h = (struct head){.shape = *shape,
@@ -103,7 +73,7 @@ static void head_init(struct head *h, const struct shape *shape,
 
 /* The head in tasks of `step` rows (0: what the kernel asks for), into y. */
 static void run_head(struct head *h, float *y, float *probs, int step) {
-    const struct shape *s = &h->shape;
+    const struct head_shape *s = &h->shape;
     if (step == 0) step = h->kernels->attention_rows(&h->desc, s->tq, s->tk);
     assert_true(step >= 1);
     for (size_t i = 0; i < h->scratch_size; i++)
@@ -137,49 +107,35 @@ static void run_head(struct head *h, float *y, float *probs, int step) {
         assert_float_equal(h->scratch[h->scratch_size + (size_t)i], canary, 0);
 }
 
-static double dot(const float *a, const float *b, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += (double)a[i] * b[i];
-    return sum;
-}
-
-static double score(const struct head *h, const float *q, const float *k) {
-    int n = h->shape.dim;
-    double s = h->shape.scale * dot(q, k, n);
-    if (h->shape.score == SCORE_DOT) return s;
-    return s / (fmax(sqrt(dot(q, q, n)), 1e-12) * fmax(sqrt(dot(k, k, n)), 1e-12));
-}
-
 /* want and want_probs; what lies between the rows is the canary, as in y and probs. */
 static void reference(struct head *h) {
-    const struct shape *s = &h->shape;
+    const struct head_shape *s = &h->shape;
+    const float **k = mem_zalloc((size_t)s->tk, sizeof *k),
+                **v = mem_zalloc((size_t)s->tk, sizeof *v);
+    assert_true(k && v);
+    for (int j = 0; j < s->tk; j++) {
+        k[j] = h->k + (size_t)j * h->pitch;
+        v[j] = h->v + (size_t)j * h->pitch;
+    }
     for (int i = 0; i < s->tq; i++) {
-        double *want = h->want + (size_t)i * h->pitch, greatest = -INFINITY, total = 0;
+        double *want = h->want + (size_t)i * h->pitch;
         double *p = h->want_probs + (size_t)i * h->probs_pitch;
         for (size_t c = 0; c < h->pitch; c++)
-            want[c] = (int)c < s->dim ? 0 : (double)canary;
+            want[c] = (double)canary;
         for (size_t j = 0; j < h->probs_pitch; j++)
             p[j] = (int)j < s->tk ? 0 : (double)canary;
-        for (int j = 0; j < s->valid; j++) {
-            p[j] = score(h, h->q + (size_t)i * h->pitch, h->k + (size_t)j * h->pitch);
-            greatest = fmax(greatest, p[j]);
-        }
-        for (int j = 0; j < s->valid; j++)
-            total += p[j] = exp(p[j] - greatest);
-        for (int j = 0; j < s->valid; j++) {
-            p[j] /= total;
-            for (int c = 0; c < s->dim; c++)
-                want[c] += p[j] * (double)h->v[(size_t)j * h->pitch + (size_t)c];
-        }
+        attention_reference(s->score, (double)s->scale, s->valid, s->dim,
+                            h->q + (size_t)i * h->pitch, k, v, p, want);
     }
+    mem_free(k);
+    mem_free(v);
 }
 
 /*
  * Values are in -1..1. Observed: 4.4e-7, and 3.1e-6 with cosine at temperature 100, where a score
  * of 100 carries an error of 4e-6 in fp32. A scale wrong by 1e-3 measures 1e-4 and more.
  */
-static double tolerance(const struct shape *s) {
+static double tolerance(const struct head_shape *s) {
     return s->score == SCORE_COSINE && s->scale > 50 ? 1e-5 : 2e-6;
 }
 
@@ -189,17 +145,17 @@ static void against_double(void **state) {
     bool good = true;
     (void)state;
     for (size_t l = 0; l < count; l++) {
-        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        for (size_t i = 0; i < HEAD_SHAPE_COUNT; i++) {
             struct head h;
             char name[160];
-            head_init(&h, &shapes[i], levels[l]);
+            head_init(&h, &head_shapes[i], levels[l]);
             reference(&h);
             size_t n = (size_t)h.shape.tq * h.pitch, m = (size_t)h.shape.tq * h.probs_pitch;
-            snprintf(name, sizeof name, "%s: %s", levels[l]->level, shapes[i].why);
+            snprintf(name, sizeof name, "%s: %s", levels[l]->level, head_shapes[i].why);
             run_head(&h, h.y, NULL, 0);
-            good &= op_close(name, h.y, h.want, h.ones, n, tolerance(&shapes[i]));
+            good &= op_close(name, h.y, h.want, h.ones, n, tolerance(&head_shapes[i]));
             run_head(&h, h.other, h.probs, 0);
-            good &= op_close(name, h.probs, h.want_probs, h.ones, m, tolerance(&shapes[i]));
+            good &= op_close(name, h.probs, h.want_probs, h.ones, m, tolerance(&head_shapes[i]));
             assert_memory_equal(h.y, h.other, n * sizeof(float)); /* asking changes nothing */
             arena_release(&h.arena);
         }
@@ -212,9 +168,9 @@ static void probabilities_sum_to_one(void **state) {
     size_t count = list_levels(levels);
     (void)state;
     for (size_t l = 0; l < count; l++) {
-        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        for (size_t i = 0; i < HEAD_SHAPE_COUNT; i++) {
             struct head h;
-            head_init(&h, &shapes[i], levels[l]);
+            head_init(&h, &head_shapes[i], levels[l]);
             run_head(&h, h.y, h.probs, 0);
             for (int r = 0; r < h.shape.tq; r++) {
                 double sum = 0;
@@ -235,9 +191,9 @@ static void tasks_do_not_matter(void **state) {
     size_t count = list_levels(levels);
     (void)state;
     for (size_t l = 0; l < count; l++) {
-        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        for (size_t i = 0; i < HEAD_SHAPE_COUNT; i++) {
             struct head h;
-            head_init(&h, &shapes[i], levels[l]);
+            head_init(&h, &head_shapes[i], levels[l]);
             int most = h.kernels->attention_rows(&h.desc, h.shape.tq, h.shape.tk);
             run_head(&h, h.y, NULL, 0);
             for (size_t k = 0; k < COUNT_OF(steps); k++) {
@@ -252,8 +208,8 @@ static void tasks_do_not_matter(void **state) {
 
 /* Padding behind the valid keys changes no bit, whatever is in it. */
 static void padding_does_not_matter(void **state) {
-    static const struct shape padded = {50, 400, 24, 270, SCORE_DOT, 0, "270 of 400 keys"};
-    struct shape cut = padded;
+    static const struct head_shape padded = {50, 400, 24, 270, SCORE_DOT, 0, "270 of 400 keys"};
+    struct head_shape cut = padded;
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
     cut.tk = padded.valid;
@@ -278,7 +234,7 @@ static void padding_does_not_matter(void **state) {
 
 /* Scores of +-1e4 and more: the softmax is one-hot, nothing overflows. */
 static void huge_scores(void **state) {
-    static const struct shape shape = {
+    static const struct head_shape shape = {
         19, 300, 8, 300, SCORE_DOT, 1, "huge scores, two key blocks"};
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
@@ -311,7 +267,7 @@ static int count_nan(const float *row, int n) {
  * of 0; a row of nothing but -inf, or with a +inf, is NaN, as in PyTorch.
  */
 static void not_a_number(void **state) {
-    static const struct shape shape = {21, 270, 9, 270, SCORE_DOT, 1, "NaN and infinity"};
+    static const struct head_shape shape = {21, 270, 9, 270, SCORE_DOT, 1, "NaN and infinity"};
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
     (void)state;

@@ -3,6 +3,7 @@
  * precision done the long way: shift the map, pad it, cut windows, attend, and undo it all.
  */
 #include "kernels/cpu.h"
+#include "tests/attention_shapes.h"
 #include "tests/levels.h"
 #include "tests/op_shapes.h"
 
@@ -13,35 +14,9 @@
 
 #include <cmocka.h>
 
-struct shape {
-    int batch, grid_h, grid_w, window_h, window_w, shift_h, shift_w, heads, dim;
-    float temperature; /* 0: SCORE_DOT */
-    float bias;        /* the greatest entry of the table; 0: none */
-    bool padding;      /* keys and values of padding slots are given */
-    const char *why;
-};
-
-static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 0, 0, 1, 4, 0, 1, true, "the least there is"},
-    {1, 14, 14, 7, 7, 0, 0, 3, 32, 0, 1, false, "Swin: N = 49"},
-    {2, 14, 14, 7, 7, 3, 3, 2, 32, 0, 1, false, "Swin, shifted"},
-    {2, 16, 16, 8, 8, 4, 4, 2, 32, 10, 16, false, "Swin v2: N = 64"},
-    {1, 24, 12, 12, 12, 6, 0, 2, 32, 0, 1, false, "N = 144, more than one task a window"},
-    {1, 16, 32, 16, 16, 0, 8, 1, 32, 100, 16, false, "N = 256, the clamped temperature"},
-    {1, 18, 17, 17, 17, 8, 0, 1, 24, 0, 1, true, "N = 289: two key blocks, padded"},
-    {2, 9, 9, 7, 7, 3, 3, 2, 32, 0, 1, true, "padded and shifted"},
-    {2, 9, 10, 7, 7, 3, 3, 2, 32, 0, 1, false, "padded with zeros"},
-    {1, 5, 11, 5, 3, 0, 1, 3, 7, 0, 1, true, "odd, a window of 5x3, a head of 7"},
-    {1, 5, 11, 3, 5, 1, 2, 2, 24, 3, 4, true, "cosine, padded; a head of 24"},
-    {3, 8, 8, 4, 4, 2, 2, 4, 24, 0, 0, false, "no bias: the embedded Swin's map"},
-    {1, 13, 7, 7, 7, 3, 0, 1, 40, 0, 1, true, "shifted along one axis"},
-    {1, 6, 6, 3, 3, 1, 1, 2, 16, 0, 1e4f, false, "a bias of 1e4"},
-    {1, 5, 5, 3, 3, 1, 1, 2, 16, 100, 1e4f, true, "a bias of 1e4, temperature 100, padded"},
-};
-
 /* Operands: q, k, v are column views of one packed (B, T, 3C), with three spare columns. */
 struct operands {
-    struct shape shape;
+    struct window_shape shape;
     struct backend *be;
     struct attention desc;
     int tokens, slots, windows, width; /* T, N, W, H*D */
@@ -65,7 +40,7 @@ static size_t probs_count(const struct operands *o) {
 }
 
 static void lay_out(struct operands *o) {
-    const struct shape *s = &o->shape;
+    const struct window_shape *s = &o->shape;
     size_t most = y_count(o) > probs_count(o) ? y_count(o) : probs_count(o);
     o->qkv = act_take(o->be, &o->arena, s->batch, o->tokens, 3 * o->width + SPARE);
     o->y = act_take(o->be, &o->arena, s->batch, o->tokens, o->width);
@@ -79,7 +54,7 @@ static void lay_out(struct operands *o) {
     o->got = arena_take(&o->arena, most, sizeof(float));
 }
 
-static void operands_init(struct operands *o, const struct shape *s,
+static void operands_init(struct operands *o, const struct window_shape *s,
                           const struct cpu_kernels *kernels, int threads) {
     struct table *table = NULL;
     *o = (struct operands){
@@ -151,37 +126,10 @@ static void run(struct operands *o, bool probs) {
 
 /* ---- the long way ---------------------------------------------------------------------------- */
 
-/* One slot of the shifted and padded map. */
-struct slot {
-    int y, x, token; /* on the padded map; -1: padding */
-};
-
-static struct slot slot_of(const struct shape *s, int window, int slot) {
-    int across = (s->grid_w + s->window_w - 1) / s->window_w;
-    struct slot at = {window / across * s->window_h + slot / s->window_w,
-                      window % across * s->window_w + slot % s->window_w, -1};
-    if (at.y < s->grid_h && at.x < s->grid_w)
-        at.token = (at.y + s->shift_h) % s->grid_h * s->grid_w + (at.x + s->shift_w) % s->grid_w;
-    return at;
-}
-
-/* Whether the mask parts them: another of the three strips along an axis with a shift. */
-static int strip(int at, int window, int shift, int length) {
-    int padded = (length + window - 1) / window * window;
-    return shift == 0 ? 0 : (at >= padded - window) + (at >= padded - shift);
-}
-
-static bool apart(const struct shape *s, struct slot a, struct slot b) {
-    return strip(a.y, s->window_h, s->shift_h, s->grid_h) !=
-               strip(b.y, s->window_h, s->shift_h, s->grid_h) ||
-           strip(a.x, s->window_w, s->shift_w, s->grid_w) !=
-               strip(b.x, s->window_w, s->shift_w, s->grid_w);
-}
-
 static const float zeros[64];
 
 /* part 0, 1, 2: q, k, v of a head. */
-static const float *row_at(const struct operands *o, int image, struct slot at, int head,
+static const float *row_at(const struct operands *o, int image, struct map_slot at, int head,
                            int part) {
     size_t column = (size_t)(head * o->shape.dim);
     if (at.token >= 0)
@@ -190,61 +138,41 @@ static const float *row_at(const struct operands *o, int image, struct slot at, 
                                         : zeros;
 }
 
-static double dot(const float *a, const float *b, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += (double)a[i] * b[i];
-    return sum;
-}
-
-static double score_of(const struct operands *o, int image, struct slot a, struct slot b,
-                       int head) {
-    const struct shape *s = &o->shape;
-    const float *q = row_at(o, image, a, head, 0), *k = row_at(o, image, b, head, 1);
-    double score = o->desc.scale * dot(q, k, s->dim);
-    if (s->temperature > 0)
-        score = (double)o->temperature[head] * dot(q, k, s->dim) /
-                (fmax(sqrt(dot(q, q, s->dim)), 1e-12) * fmax(sqrt(dot(k, k, s->dim)), 1e-12));
-    if (s->bias > 0) {
-        int row =
-            (a.y - b.y + s->window_h - 1) * (2 * s->window_w - 1) + a.x - b.x + s->window_w - 1;
-        score += (double)o->table[(size_t)head * o->entries + (size_t)row];
-    }
-    return score - (apart(s, a, b) ? 100 : 0);
-}
-
-static void query_reference(struct operands *o, int image, int window, int head, int query) {
-    const struct shape *s = &o->shape;
-    struct slot a = slot_of(s, window, query);
+/* k and v have room for a window's rows. */
+static void query_reference(struct operands *o, int image, int window, int head, int query,
+                            const float **k, const float **v) {
+    const struct window_shape *s = &o->shape;
+    struct map_slot a = map_slot_of(s, window, query);
     size_t at = (size_t)((image * o->windows + window) * s->heads + head) * (size_t)o->slots +
                 (size_t)query;
-    double *p = o->want_probs + at * (size_t)o->slots, greatest = -INFINITY, total = 0;
+    const float *table = s->bias > 0 ? o->table + (size_t)head * o->entries : NULL;
+    double *p = o->want_probs + at * (size_t)o->slots;
     memset(p, 0, (size_t)o->slots * sizeof *p);
     if (a.token < 0) return;
-    double *want = o->want +
-                   ((size_t)image * (size_t)o->tokens + (size_t)a.token) * (size_t)o->width +
-                   (size_t)(head * s->dim);
-    memset(want, 0, (size_t)s->dim * sizeof *want);
     for (int j = 0; j < o->slots; j++) {
-        p[j] = score_of(o, image, a, slot_of(s, window, j), head);
-        greatest = fmax(greatest, p[j]);
+        struct map_slot b = map_slot_of(s, window, j);
+        k[j] = row_at(o, image, b, head, 1);
+        v[j] = row_at(o, image, b, head, 2);
+        p[j] = map_addend(s, a, b, table);
     }
-    for (int j = 0; j < o->slots; j++)
-        total += p[j] = exp(p[j] - greatest);
-    for (int j = 0; j < o->slots; j++) {
-        const float *v = row_at(o, image, slot_of(s, window, j), head, 2);
-        p[j] /= total;
-        for (int c = 0; c < s->dim; c++)
-            want[c] += p[j] * (double)v[c];
-    }
+    attention_reference(
+        o->desc.score, (double)(s->temperature > 0 ? o->temperature[head] : o->desc.scale),
+        o->slots, s->dim, row_at(o, image, a, head, 0), k, v, p,
+        o->want + ((size_t)image * (size_t)o->tokens + (size_t)a.token) * (size_t)o->width +
+            (size_t)(head * s->dim));
 }
 
 static void reference(struct operands *o) {
+    const float **k = mem_zalloc((size_t)o->slots, sizeof *k);
+    const float **v = mem_zalloc((size_t)o->slots, sizeof *v);
+    assert_true(k && v);
     for (int image = 0; image < o->shape.batch; image++)
         for (int window = 0; window < o->windows; window++)
             for (int head = 0; head < o->shape.heads; head++)
                 for (int query = 0; query < o->slots; query++)
-                    query_reference(o, image, window, head, query);
+                    query_reference(o, image, window, head, query, k, v);
+    mem_free(k);
+    mem_free(v);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -253,7 +181,7 @@ static void reference(struct operands *o) {
  * Values are in -1..1. A score of 1e4 has half a step of 5e-4 in fp32, which moves a probability by
  * as much; one of 100 has 4e-6. A wrong shift, mask, index or padding measures 1e-2 and more.
  */
-static double tolerance(const struct shape *s) {
+static double tolerance(const struct window_shape *s) {
     return s->bias > 1e3f ? 1e-3 : s->temperature > 50 ? 1e-5 : 2e-6;
 }
 
@@ -263,19 +191,20 @@ static void against_double(void **state) {
     bool good = true;
     (void)state;
     for (size_t l = 0; l < count; l++) {
-        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        for (size_t i = 0; i < WINDOW_SHAPE_COUNT; i++) {
             struct operands o;
             char name[160];
-            operands_init(&o, &shapes[i], levels[l], 1);
+            operands_init(&o, &window_shapes[i], levels[l], 1);
             reference(&o);
-            snprintf(name, sizeof name, "%s: %s", levels[l]->level, shapes[i].why);
+            snprintf(name, sizeof name, "%s: %s", levels[l]->level, window_shapes[i].why);
             run(&o, false);
             memcpy(o.got, o.y.data, y_count(&o) * sizeof(float));
-            good &= op_close(name, o.got, o.want, o.ones, y_count(&o), tolerance(&shapes[i]));
+            good &=
+                op_close(name, o.got, o.want, o.ones, y_count(&o), tolerance(&window_shapes[i]));
             run(&o, true);
             assert_memory_equal(o.got, o.y.data, y_count(&o) * sizeof(float));
             good &= op_close(name, o.probs.data, o.want_probs, o.ones, probs_count(&o),
-                             tolerance(&shapes[i]));
+                             tolerance(&window_shapes[i]));
             operands_release(&o);
         }
     }
@@ -288,11 +217,11 @@ static void threads_and_batch_do_not_matter(void **state) {
     size_t count = list_levels(levels);
     (void)state;
     for (size_t l = 0; l < count; l++) {
-        for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        for (size_t i = 0; i < WINDOW_SHAPE_COUNT; i++) {
             struct operands one, two;
-            struct shape several = shapes[i];
+            struct window_shape several = window_shapes[i];
             several.batch += 3;
-            operands_init(&one, &shapes[i], levels[l], 1);
+            operands_init(&one, &window_shapes[i], levels[l], 1);
             operands_init(&two, &several, levels[l], 3);
             run(&one, true);
             run(&two, true);
@@ -306,8 +235,8 @@ static void threads_and_batch_do_not_matter(void **state) {
 
 /* Work grows with the map, scratch with the window alone. */
 static void scratch_does_not_grow_with_the_map(void **state) {
-    static const struct shape small = {1, 14, 14, 7, 7, 3, 3, 2, 32, 0, 1, false, "small"};
-    static const struct shape large = {1, 70, 77, 7, 7, 3, 3, 2, 32, 0, 1, false, "large"};
+    static const struct window_shape small = {1, 14, 14, 7, 7, 3, 3, 2, 32, 0, 1, false, "small"};
+    static const struct window_shape large = {1, 70, 77, 7, 7, 3, 3, 2, 32, 0, 1, false, "large"};
     struct operands a, b;
     (void)state;
     operands_init(&a, &small, &cpu_kernels_base, 1);
@@ -321,7 +250,7 @@ static void scratch_does_not_grow_with_the_map(void **state) {
 
 /* What check_attention says of a map that does not fit its tables. */
 static void refusals(void **state) {
-    static const struct shape shape = {1, 4, 4, 2, 2, 1, 1, 2, 4, 0, 1, true, "refused"};
+    static const struct window_shape shape = {1, 4, 4, 2, 2, 1, 1, 2, 4, 0, 1, true, "refused"};
     static const struct {
         int grid_h, window_h, window_w, shift_h;
         const char *sentence;

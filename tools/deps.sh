@@ -1,11 +1,19 @@
 #!/bin/sh
-# Installs the packages that building and testing need. --missing: only looks, and installs only if something is missing.
+# Installs the packages that building needs; --test and --lint: what those need as well (the C++ compiler runs CUDA
+# kernels in the tests' simulator). --missing: only looks, and installs only if something is missing.
 set -eu
+missing=
 packages="gcc libc6-dev pkg-config libhdf5-dev zlib1g-dev libcjson-dev libssl-dev libdnnl-dev libjpeg62-turbo-dev libstb-dev
-          libwebp-dev libtiff-dev libheif-dev libcmocka-dev"
-[ "${1:-}" = --lint ] && packages="$packages g++ clang-format clang-tidy git"
+          libwebp-dev libtiff-dev libheif-dev"
+for option in "$@"; do
+    case $option in
+    --missing) missing=1 ;;
+    --test) packages="$packages libcmocka-dev g++" ;;
+    --lint) packages="$packages libcmocka-dev g++ clang-format clang-tidy git" ;;
+    esac
+done
 if ! command -v apt-get >/dev/null 2>&1; then
-    [ "${1:-}" = --missing ] && exit 0
+    [ -n "$missing" ] && exit 0
     echo "no apt-get here; please install the equivalents of:" $packages >&2
     exit 1
 fi

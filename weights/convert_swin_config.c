@@ -236,14 +236,14 @@ static enum status arguments_agree(const struct plan *plan, const cJSON *args) {
     const struct swin_config *c = &plan->out->swin;
     const cJSON *bias = cJSON_GetObjectItemCaseSensitive(args, "qkv_bias");
     const int patch[2] = {c->patch_h, c->patch_w};
-    int size[2], count;
+    int size[2] = {0, 0}, count;
     TRY(argument_agrees(args, "embed_dim", &c->dim, 1));
     TRY(argument_agrees(args, "num_classes", &c->classes, 1));
     TRY(argument_agrees(args, "patch_size", patch, 2));
     TRY(argument_agrees(args, "depths", c->depths, c->stages));
     TRY(argument_agrees(args, "num_heads", c->heads, c->stages));
     TRY(json_ints(args, CONFIG, "img_size", 1, MAX_IMAGE, 2, size, &count));
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && i < 2; i++)
         if (size[i] % patch[i] != 0)
             return fail(ST_FORMAT, CONFIG ": img_size %d is no multiple of the patch, %d", size[i],
                         patch[i]);

@@ -1,0 +1,95 @@
+/*
+ * cuda_kernels: the launchers of the CUDA backend's own kernels, one a kernel file.
+ *
+ * Plain C and no CUDA type, so that the backend, the simulator and the tests call the same
+ * functions: device pointers are void *, a stream is a void *. A launcher picks the shape, launches
+ * and returns; ST_DEVICE: the launch was refused, and why. It checks nothing that backend.c has
+ * checked. Activations are of `type`, as in struct act: element (b, t, c) at b*stride + t*pitch + c
+ * behind the pointer. Statistics, softmax and sums are fp32 whatever the type.
+ *
+ * Built twice from one source: by nvcc for GPUs, and by the C++ compiler with -DSIMT for the
+ * simulator (tests/simt.h), where device memory is host memory and the stream is not looked at.
+ */
+#ifndef KERNELS_CUDA_KERNELS_H
+#define KERNELS_CUDA_KERNELS_H
+
+#include "kernels/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum cuda_type { CUDA_FP32, CUDA_FP16, CUDA_BF16 };
+
+/* A struct act on the device: its first element, its steps in elements. */
+struct cuda_view {
+    void *data;
+    int batch, tokens, channels;
+    size_t pitch, stride;
+};
+
+/* attention_cuda.cu: op_attention. Tables are fp32 device arrays. */
+struct cuda_attention {
+    enum cuda_type type;
+    struct cuda_view q, k, v, y;  /* (B, T, H*D) */
+    const struct attention *desc; /* host; tables, lengths and probs of it are not looked at */
+    const float *temperature;     /* (H), SCORE_COSINE */
+    const float *bias;            /* (H, (2Mh-1)*(2Mw-1)) or NULL */
+    const float *padding;         /* (2, H*D) or NULL = zeros */
+    const int *lengths;           /* device (B) or NULL */
+    float *probs;                 /* as struct attention says, dense, or NULL */
+};
+enum status cuda_attention(const struct cuda_attention *call, void *stream) MUST_CHECK;
+
+/* layernorm_cuda.cu: op_layernorm; weight and bias (width) fp32; residual.data NULL = none. */
+struct cuda_layernorm {
+    enum cuda_type type;
+    struct cuda_view x, residual, y;
+    const float *weight, *bias;
+    int width; /* of a run; channels/width runs a token */
+    float eps;
+    bool rms;
+};
+enum status cuda_layernorm(const struct cuda_layernorm *call, void *stream) MUST_CHECK;
+
+/* tokens_cuda.cu: op_assemble (prefix (P, C), pos (N, C) fp32 or NULL). */
+enum status cuda_assemble(enum cuda_type type, const float *prefix, const float *pos,
+                          const struct cuda_view *tok, const struct cuda_view *h,
+                          void *stream) MUST_CHECK;
+/* op_patch_merge; weight and bias (4C) fp32, NULL = no norm. */
+enum status cuda_patch_merge(enum cuda_type type, const struct cuda_view *x, int grid_h, int grid_w,
+                             const float *weight, const float *bias, float eps,
+                             const struct cuda_view *y, void *stream) MUST_CHECK;
+/* op_mean */
+enum status cuda_mean(enum cuda_type type, const struct cuda_view *x, const struct cuda_view *y,
+                      void *stream) MUST_CHECK;
+
+/*
+ * patches_cuda.cu: pixels (B, image_h, image_w, 3) uint8 on the device -> patches (B, N, 3*ph*pw),
+ * normalised, in (channel, y, x) order, for the projection's product.
+ */
+enum status cuda_patches(enum cuda_type type, const struct patch_spec *patch, const uint8_t *pixels,
+                         const struct cuda_view *patches, void *stream) MUST_CHECK;
+
+/*
+ * activation_cuda.cu: y = epilogue(x + bias) + residual; bias (columns of x) fp32 or NULL;
+ * residual.data NULL = none. SWIGLU: x has 2F columns, y F. y may be x or the residual.
+ */
+struct cuda_activation {
+    enum cuda_type type;
+    enum epilogue epilogue;
+    struct cuda_view x, residual, y;
+    const float *bias;
+};
+enum status cuda_activation(const struct cuda_activation *call, void *stream) MUST_CHECK;
+
+/* convert_cuda.cu: a view to dense fp32 on the device, and back. */
+enum status cuda_to_fp32(enum cuda_type type, const struct cuda_view *x, float *dense,
+                         void *stream) MUST_CHECK;
+enum status cuda_from_fp32(enum cuda_type type, const float *dense, const struct cuda_view *x,
+                           void *stream) MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
