@@ -4,35 +4,97 @@
  */
 #include "kernels/backend.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-static bool is_gpu_name(const char *device) {
-    long number;
-    if (strcmp(device, "cuda") == 0) return true;
-    return strncmp(device, "cuda:", 5) == 0 && parse_long(device + 5, 0, 1023, &number);
+#define CUDA_LIBRARY "libvitrine_cuda.so"
+
+static bool is_gpu_name(const char *device, int *number) {
+    long value = 0;
+    bool named = strcmp(device, "cuda") == 0 ||
+                 (strncmp(device, "cuda:", 5) == 0 && parse_long(device + 5, 0, 1023, &value));
+    *number = (int)value;
+    return named;
+}
+
+/* `file` in the folder `folder` beside the program; false: there is none. */
+static bool beside_program(const char *folder, const char *file, char *path, size_t size) {
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    const char *end;
+    if (length <= 0) return false;
+    program[length] = 0;
+    end = strrchr(program, '/');
+    if (!end) return false;
+    length = snprintf(path, size, "%.*s/%s%s", (int)(end - program), program, folder, file);
+    return length > 0 && (size_t)length < size && access(path, F_OK) == 0;
+}
+
+/* The CUDA backend's library stays loaded: its driver would not like to be taken away. */
+static enum status load_cuda(void **library) {
+    static const char *const folders[] = {"", "../lib/"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < COUNT_OF(folders); i++) {
+        if (!beside_program(folders[i], CUDA_LIBRARY, path, sizeof path)) continue;
+        *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        return *library ? ST_OK : fail(ST_DEVICE, "%s", dlerror());
+    }
+    *library = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (*library) return ST_OK;
+    return fail(ST_DEVICE, "no " CUDA_LIBRARY " beside the program or on the library path");
+}
+
+static enum status open_cuda(int number, const char *precision, struct backend **out) {
+    enum status (*opener)(int, const char *, struct backend **);
+    void *library, *symbol;
+    TRY(load_cuda(&library));
+    symbol = dlsym(library, "vitrine_cuda_open");
+    if (!symbol) return fail(ST_DEVICE, CUDA_LIBRARY " has no vitrine_cuda_open");
+    memcpy(&opener, &symbol, sizeof opener);
+    return opener(number, precision, out);
+}
+
+/* A GPU if one answers, else the CPU, whose line then says why. */
+static enum status open_auto(const char *precision, int threads, struct backend **out) {
+    char reason[200];
+    size_t used;
+    if (open_cuda(0, precision, out) == ST_OK) return ST_OK;
+    snprintf(reason, sizeof reason, "%s", fail_message());
+    TRY(cpu_open(precision ? precision : "fp32", threads, out));
+    used = strlen((*out)->description);
+    snprintf((*out)->description + used, sizeof(*out)->description - used, " (no GPU: %s)", reason);
+    return ST_OK;
 }
 
 enum status backend_open(const struct backend_options *options, struct backend **out) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16", "int8"};
     const char *device = options->device ? options->device : "auto";
-    const char *precision = options->precision ? options->precision : "fp32";
-    bool known = false;
+    const char *precision = options->precision;
+    bool known = !precision;
+    int number;
     *out = NULL;
-    for (size_t i = 0; i < COUNT_OF(precisions); i++)
+    for (size_t i = 0; precision && i < COUNT_OF(precisions); i++)
         known |= strcmp(precision, precisions[i]) == 0;
     if (!known)
         return fail(ST_USAGE, "precision '%s' is unknown, want fp32, bf16, fp16 or int8",
                     precision);
-    if (is_gpu_name(device))
-        return fail(ST_DEVICE, "device %s: this build has no CUDA backend yet", device);
-    if (strcmp(device, "auto") != 0 && strcmp(device, "cpu") != 0)
-        return fail(ST_USAGE, "device '%s' is unknown, want auto, cpu, cuda or cuda:N", device);
     if (options->threads < 0)
         return fail(ST_USAGE, "threads: %d given, want 0 or more", options->threads);
-    return cpu_open(precision, options->threads, out);
+    if (is_gpu_name(device, &number)) {
+        enum status st = open_cuda(number, precision, out);
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "device %s", device);
+        return st == ST_OK ? ST_OK : fail_prefix(st, prefix);
+    }
+    if (strcmp(device, "auto") == 0) return open_auto(precision, options->threads, out);
+    if (strcmp(device, "cpu") == 0)
+        return cpu_open(precision ? precision : "fp32", options->threads, out);
+    return fail(ST_USAGE, "device '%s' is unknown, want auto, cpu, cuda or cuda:N", device);
 }
 
 void backend_close(struct backend *be) {
@@ -188,6 +250,10 @@ void backend_write(struct backend *be, const float *host, struct act a) {
     if (be->error != ST_OK) return;
     st = check_act(be, "the destination", &a, -1, -1, -1);
     settle(be, "write", st == ST_OK && !be->planning ? be->ops->write(be, host, &a) : st);
+}
+
+void backend_stage(struct backend *be, const uint8_t *pixels, size_t bytes) {
+    if (be->ops->stage && be->error == ST_OK && pixels) be->ops->stage(be, pixels, bytes);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */

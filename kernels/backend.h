@@ -26,6 +26,7 @@ struct backend_ops {
     void (*release)(struct backend *be, struct arena *arena);
     enum status (*read)(struct backend *be, const struct act *a, float *host);
     enum status (*write)(struct backend *be, const float *host, const struct act *a);
+    void (*stage)(struct backend *be, const uint8_t *pixels, size_t bytes); /* NULL = nothing */
     enum status (*linear_load)(struct backend *be, const struct linear_spec *spec,
                                struct linear **out);
     enum status (*norm_load)(struct backend *be, const struct norm_spec *spec, struct norm **out);
@@ -72,6 +73,12 @@ struct backend {
 
 /* The CPU backend (cpu.c). */
 enum status cpu_open(const char *precision, int threads, struct backend **out) MUST_CHECK;
+
+/*
+ * The CUDA backend (cuda_backend.cu), in libvitrine_cuda.so, which backend.c opens when it is asked
+ * for a GPU. precision NULL: fp16. ST_DEVICE: no driver, no such device, or what it lacks.
+ */
+enum status vitrine_cuda_open(int device, const char *precision, struct backend **out) MUST_CHECK;
 
 #ifdef __cplusplus
 }

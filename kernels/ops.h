@@ -157,6 +157,13 @@ struct patch_spec {
 };
 
 /*
+ * A hint: the next pass will embed these pixels (B, image_h, image_w, 3). A GPU uploads them while
+ * the pass before them computes, so call it in front of that pass; a CPU does nothing. The pixels
+ * must stay as they are until the pass that embeds them has ended.
+ */
+void backend_stage(struct backend *be, const uint8_t *pixels, size_t bytes);
+
+/*
  * tok (B, N, C) = proj(patches((pixels/255 - mean)/std)), patches row-major. pixels: host memory
  * (B, image_h, image_w, 3) uint8, valid until backend_sync.
  */
@@ -234,7 +241,7 @@ struct attention {
      */
     const struct table *padding;
     /*
-     * NULL, or device fp32 where the probabilities go: FULL and the 1-D patterns (B, H, Tq, Tk);
+     * NULL, or an activation where the probabilities go: FULL and the 1-D patterns (B, H, Tq, Tk);
      * WINDOW (B, windows, H, N, N) in window order, rows of padding slots 0. Only then is anything
      * of size Tq*Tk stored.
      */

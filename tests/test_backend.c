@@ -23,15 +23,13 @@ static void test_open_refusals(void **state) {
         {{.device = "cuda:x"},
          ST_USAGE,
          "device 'cuda:x' is unknown, want auto, cpu, cuda or cuda:N"},
-        {{.device = "cuda"}, ST_DEVICE, "device cuda: this build has no CUDA backend yet"},
-        {{.device = "cuda:1"}, ST_DEVICE, "device cuda:1: this build has no CUDA backend yet"},
         {{.device = "cpu", .precision = "fp8"},
          ST_USAGE,
          "precision 'fp8' is unknown, want fp32, bf16, fp16 or int8"},
         {{.device = "cpu", .precision = "int8"},
          ST_DEVICE,
          "precision int8: the cpu backend computes in fp32 alone"},
-        {{.device = "auto", .precision = "bf16"},
+        {{.device = "cpu", .precision = "bf16"},
          ST_DEVICE,
          "precision bf16: the cpu backend computes in fp32 alone"},
         {{.device = "cpu", .threads = -1}, ST_USAGE, "threads: -1 given, want 0 or more"},
@@ -47,8 +45,40 @@ static void test_open_refusals(void **state) {
     backend_close(NULL);
 }
 
+/* With a GPU or without: a device, or a sentence that begins with its name. */
+static void test_gpu_is_named(void **state) {
+    static const char *const devices[] = {"cuda", "cuda:0", "cuda:1023"};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(devices); i++) {
+        const struct backend_options options = {.device = devices[i]};
+        struct backend *be;
+        enum status st = backend_open(&options, &be);
+        if (st == ST_OK) {
+            assert_true(backend_is_gpu(be));
+            backend_close(be);
+            continue;
+        }
+        printf("%s\n", fail_message());
+        assert_int_equal(st, ST_DEVICE);
+        assert_null(be);
+        assert_memory_equal(fail_message(), "device cuda", 11);
+        assert_true(strlen(fail_message()) > strlen(devices[i]) + 10);
+    }
+}
+
+/* Where there is no GPU, "auto" is the CPU and says why. */
+static void test_auto(void **state) {
+    const struct backend_options options = {.device = "auto"};
+    struct backend *be;
+    (void)state;
+    assert_int_equal(backend_open(&options, &be), ST_OK);
+    printf("%s\n", backend_describe(be));
+    if (!backend_is_gpu(be)) assert_non_null(strstr(backend_describe(be), ", fp32 (no GPU: "));
+    backend_close(be);
+}
+
 static void test_describe(void **state) {
-    const struct backend_options options = {.device = "auto", .threads = 2};
+    const struct backend_options options = {.device = "cpu", .threads = 2};
     struct backend *be;
     (void)state;
     assert_int_equal(backend_open(&options, &be), ST_OK);
@@ -115,10 +145,9 @@ static void test_views(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_refusals),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_load_refusals),
-        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_open_refusals), cmocka_unit_test(test_gpu_is_named),
+        cmocka_unit_test(test_auto),          cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_load_refusals), cmocka_unit_test(test_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

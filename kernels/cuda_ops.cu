@@ -1,0 +1,288 @@
+/*
+ * cuda_ops: an op into a record of the list, and a record into launches.
+ *
+ * Recording looks at nothing but the arguments, and reserves what they need; while planning it only
+ * notes sizes. Running is called outside of a capture (the first time) and inside of one; preparing
+ * comes before both and may allocate and wait, running never.
+ */
+#include "kernels/cuda_backend.cuh"
+
+#include <stdio.h>
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* The record of an op; NULL while planning, or with fail() called. */
+static struct record *begin(struct cuda *cuda, enum record_kind kind) {
+    return cuda->be.planning ? NULL : cuda_append(cuda, kind);
+}
+
+/* What an op returns that got no record. */
+static enum status no_record(const struct cuda *cuda) {
+    return cuda->be.planning ? ST_OK : ST_NOMEM;
+}
+
+static enum status record_linear(struct cuda *cuda, const struct linear *linear,
+                                 enum epilogue epilogue, const struct cuda_view *x,
+                                 const struct act *residual, const struct act *y) {
+    struct record_linear call;
+    struct record *record;
+    memset(&call, 0, sizeof call);
+    call.linear = (const struct cuda_linear *)linear;
+    call.epilogue = epilogue;
+    call.x = *x;
+    if (residual != NULL) cuda_view_of(cuda, residual, &call.residual);
+    cuda_view_of(cuda, y, &call.y);
+    TRY(cuda_want(cuda, &cuda->scratch, cuda_linear_scratch(cuda, &call)));
+    record = begin(cuda, RECORD_LINEAR);
+    if (record == NULL) return no_record(cuda);
+    record->of.linear = call;
+    return ST_OK;
+}
+
+/* The patch matrix (B, N, 3*ph*pw), rows of whole 16 bytes, then the projection. */
+static enum status cuda_patch_embed(struct backend *be, const struct patch_spec *patch,
+                                    const uint8_t *pixels, const struct act *tok) {
+    struct cuda *cuda = cuda_of(be);
+    const size_t chunk = 16 / be->act_size, size = (size_t)patch->image_h * (size_t)patch->image_w;
+    struct cuda_view x;
+    struct record *record;
+    size_t bytes;
+    if (!size_mul(size, 3 * (size_t)tok->batch, &bytes))
+        return fail(ST_NOMEM, "the pixels' size does not fit into memory");
+    if (cuda->list.embeds) TRY(cuda_flush(cuda)); /* there is one place for pixels */
+    memset(&x, 0, sizeof x);
+    x.batch = tok->batch;
+    x.tokens = tok->tokens;
+    x.channels = patch->proj->in;
+    x.pitch = ((size_t)x.channels + chunk - 1) / chunk * chunk;
+    x.stride = (size_t)x.tokens * x.pitch;
+    TRY(cuda_want(cuda, &cuda->patches, (size_t)x.batch * x.stride * be->act_size));
+    if (bytes > cuda->pixels.wanted) cuda->pixels.wanted = bytes;
+    if (!be->planning) TRY(cuda_pixels_reserve(cuda));
+    x.data = cuda->patches.data;
+    record = begin(cuda, RECORD_PATCHES);
+    if (record == NULL && !be->planning) return ST_NOMEM;
+    if (record != NULL) {
+        record->of.patches.spec = *patch;
+        record->of.patches.spec.proj = NULL;
+        record->of.patches.patches = x;
+        cuda->list.embeds = true;
+        cuda->pixels.pixels = pixels;
+        cuda->pixels.pixel_bytes = bytes;
+    }
+    return record_linear(cuda, patch->proj, EPILOGUE_NONE, &x, NULL, tok);
+}
+
+static enum status cuda_assemble_op(struct backend *be, const struct table *prefix,
+                                    const struct table *pos, const struct act *tok,
+                                    const struct act *h) {
+    struct cuda *cuda = cuda_of(be);
+    struct record *record = begin(cuda, RECORD_ASSEMBLE);
+    if (record == NULL) return no_record(cuda);
+    if (prefix != NULL) record->of.assemble.prefix = ((const struct cuda_table *)prefix)->values;
+    if (pos != NULL) record->of.assemble.pos = ((const struct cuda_table *)pos)->values;
+    cuda_view_of(cuda, tok, &record->of.assemble.tok);
+    cuda_view_of(cuda, h, &record->of.assemble.h);
+    return ST_OK;
+}
+
+static enum status cuda_layernorm_op(struct backend *be, const struct norm *norm,
+                                     const struct act *x, const struct act *residual,
+                                     const struct act *y) {
+    struct cuda *cuda = cuda_of(be);
+    const struct cuda_norm *with = (const struct cuda_norm *)norm;
+    struct record *record = begin(cuda, RECORD_LAYERNORM);
+    struct cuda_layernorm *call;
+    if (record == NULL) return no_record(cuda);
+    call = &record->of.layernorm;
+    call->type = cuda->type;
+    cuda_view_of(cuda, x, &call->x);
+    if (residual != NULL) cuda_view_of(cuda, residual, &call->residual);
+    cuda_view_of(cuda, y, &call->y);
+    call->weight = with->weight;
+    call->bias = with->bias;
+    call->width = norm->width;
+    call->eps = with->eps;
+    call->rms = with->rms;
+    return ST_OK;
+}
+
+static enum status cuda_linear_op(struct backend *be, const struct linear *linear,
+                                  enum epilogue epilogue, const struct act *x,
+                                  const struct act *residual, const struct act *y) {
+    struct cuda_view view;
+    cuda_view_of(cuda_of(be), x, &view);
+    return record_linear(cuda_of(be), linear, epilogue, &view, residual, y);
+}
+
+static enum status cuda_patch_merge_op(struct backend *be, const struct norm *norm,
+                                       const struct act *x, int grid_h, int grid_w,
+                                       const struct act *y) {
+    struct cuda *cuda = cuda_of(be);
+    struct record *record = begin(cuda, RECORD_MERGE);
+    if (record == NULL) return no_record(cuda);
+    record->of.merge.norm = (const struct cuda_norm *)norm;
+    cuda_view_of(cuda, x, &record->of.merge.x);
+    cuda_view_of(cuda, y, &record->of.merge.y);
+    record->of.merge.grid_h = grid_h;
+    record->of.merge.grid_w = grid_w;
+    return ST_OK;
+}
+
+static enum status cuda_mean_op(struct backend *be, const struct act *x, const struct act *y) {
+    struct cuda *cuda = cuda_of(be);
+    struct record *record = begin(cuda, RECORD_MEAN);
+    if (record == NULL) return no_record(cuda);
+    cuda_view_of(cuda, x, &record->of.mean.x);
+    cuda_view_of(cuda, y, &record->of.mean.y);
+    return ST_OK;
+}
+
+/* ---- recording attention --------------------------------------------------------------------- */
+
+static void copy_numbers(const struct attention *from, struct attention *to) {
+    to->heads = from->heads;
+    to->head_dim = from->head_dim;
+    to->score = from->score;
+    to->scale = from->scale;
+    to->pattern = from->pattern;
+    to->grid_h = from->grid_h;
+    to->grid_w = from->grid_w;
+    to->window_h = from->window_h;
+    to->window_w = from->window_w;
+    to->shift_h = from->shift_h;
+    to->shift_w = from->shift_w;
+    to->reach = from->reach;
+    to->globals = from->globals;
+    to->mask_value = from->mask_value;
+}
+
+static const float *values_of(const struct table *table) {
+    return table == NULL ? NULL : ((const struct cuda_table *)table)->values;
+}
+
+static enum status copy_lengths(struct cuda_list *list, const int *lengths, int batch, int *place) {
+    *place = 1 + (int)list->lengths_count;
+    TRY(mem_grow((void **)&list->lengths, &list->lengths_capacity,
+                 list->lengths_count + (size_t)batch, sizeof *list->lengths));
+    memcpy(list->lengths + list->lengths_count, lengths, (size_t)batch * sizeof *lengths);
+    list->lengths_count += (size_t)batch;
+    return ST_OK;
+}
+
+static enum status cuda_attention_op(struct backend *be, const struct attention *desc,
+                                     const struct act *q, const struct act *k, const struct act *v,
+                                     const struct act *y) {
+    struct cuda *cuda = cuda_of(be);
+    struct record *record = begin(cuda, RECORD_ATTENTION);
+    struct record_attention *a;
+    if (record == NULL) return no_record(cuda);
+    a = &record->of.attention;
+    copy_numbers(desc, &a->desc);
+    a->call.type = cuda->type;
+    cuda_view_of(cuda, q, &a->call.q);
+    cuda_view_of(cuda, k, &a->call.k);
+    cuda_view_of(cuda, v, &a->call.v);
+    cuda_view_of(cuda, y, &a->call.y);
+    if (desc->score == SCORE_COSINE) a->call.temperature = values_of(desc->temperature);
+    a->call.bias = values_of(desc->bias);
+    a->call.padding = values_of(desc->padding);
+    if (desc->probs != NULL) cuda_view_of(cuda, desc->probs, &a->probs);
+    if (desc->lengths == NULL) return ST_OK;
+    return copy_lengths(&cuda->list, desc->lengths, q->batch, &a->lengths);
+}
+
+/* ---- preparing and running ------------------------------------------------------------------- */
+
+/* The kernel writes dense fp32; an activation of that kind takes it as it is. */
+static bool probs_direct(const struct cuda *cuda, const struct cuda_view *probs) {
+    return cuda->type == CUDA_FP32 && probs->pitch == (size_t)probs->channels &&
+           (probs->batch == 1 || probs->stride == (size_t)probs->tokens * probs->pitch);
+}
+
+static size_t dense_bytes(const struct cuda_view *view) {
+    return (size_t)view->batch * (size_t)view->tokens * (size_t)view->channels * sizeof(float);
+}
+
+static const char *name_of(const struct record *record, char *text, size_t size) {
+    static const char *const names[] = {"patch_embed", "assemble", "layernorm", "linear",
+                                        "patch_merge", "mean",     "attention", "read"};
+    const char *linear = record->kind == RECORD_LINEAR ? record->of.linear.linear->head.name : "";
+    snprintf(text, size, "%s%s%s", names[record->kind], *linear ? " " : "", linear);
+    return text;
+}
+
+static enum status named(const struct record *record, enum status st) {
+    char text[96];
+    return st == ST_OK ? ST_OK : fail_prefix(st, name_of(record, text, sizeof text));
+}
+
+enum status cuda_prepare_record(struct cuda *cuda, const struct record *record) {
+    const struct record_attention *a = &record->of.attention;
+    enum status st = ST_OK;
+    if (record->kind == RECORD_LINEAR) st = cuda_linear_prepare(cuda, &record->of.linear);
+    if (record->kind == RECORD_ATTENTION && a->probs.data != NULL && !probs_direct(cuda, &a->probs))
+        st = cuda_want(cuda, &cuda->scratch, dense_bytes(&a->probs));
+    return named(record, st);
+}
+
+static enum status run_attention(struct cuda *cuda, const struct record_attention *a,
+                                 const int *lengths) {
+    struct cuda_attention call = a->call;
+    bool direct = a->probs.data != NULL && probs_direct(cuda, &a->probs);
+    call.desc = &a->desc;
+    if (a->lengths > 0) call.lengths = lengths + a->lengths - 1;
+    if (a->probs.data != NULL) call.probs = (float *)(direct ? a->probs.data : cuda->scratch.data);
+    TRY(cuda_attention(&call, cuda->compute));
+    if (a->probs.data == NULL || direct) return ST_OK;
+    return cuda_from_fp32(cuda->type, call.probs, &a->probs, cuda->compute);
+}
+
+static enum status run_read(struct cuda *cuda, const struct cuda_view *view) {
+    TRY(cuda_to_fp32(cuda->type, view, (float *)cuda->part.data, cuda->compute));
+    CUDA_TRY("the copy to the host",
+             cudaMemcpyAsync(cuda->part_host, cuda->part.data, dense_bytes(view),
+                             cudaMemcpyDeviceToHost, cuda->compute));
+    return ST_OK;
+}
+
+static enum status run_merge(struct cuda *cuda, const struct record_merge *merge) {
+    const struct cuda_norm *norm = merge->norm;
+    return cuda_patch_merge(cuda->type, &merge->x, merge->grid_h, merge->grid_w,
+                            norm ? norm->weight : NULL, norm ? norm->bias : NULL,
+                            norm ? norm->eps : 0.0f, &merge->y, cuda->compute);
+}
+
+static enum status run_kind(struct cuda *cuda, const struct record *record, const int *lengths) {
+    const struct record_assemble *assemble = &record->of.assemble;
+    void *stream = cuda->compute;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_PATCHES:
+        return cuda_patches(cuda->type, &record->of.patches.spec, cuda->pixels.fixed,
+                            &record->of.patches.patches, stream);
+    case RECORD_ASSEMBLE:
+        return cuda_assemble(cuda->type, assemble->prefix, assemble->pos, &assemble->tok,
+                             &assemble->h, stream);
+    case RECORD_LAYERNORM: return cuda_layernorm(&record->of.layernorm, stream);
+    case RECORD_LINEAR: return cuda_linear_run(cuda, &record->of.linear);
+    case RECORD_MERGE: return run_merge(cuda, &record->of.merge);
+    case RECORD_MEAN: return cuda_mean(cuda->type, &record->of.mean.x, &record->of.mean.y, stream);
+    case RECORD_ATTENTION: return run_attention(cuda, &record->of.attention, lengths);
+    case RECORD_READ: return run_read(cuda, &record->of.read);
+    }
+    return fail(ST_DEVICE, "record %d is unknown", record->kind);
+}
+
+enum status cuda_run_record(struct cuda *cuda, const struct record *record, const int *lengths) {
+    return named(record, run_kind(cuda, record, lengths));
+}
+
+void cuda_fill_ops(struct backend_ops *ops) {
+    ops->patch_embed = cuda_patch_embed;
+    ops->assemble = cuda_assemble_op;
+    ops->layernorm = cuda_layernorm_op;
+    ops->linear = cuda_linear_op;
+    ops->patch_merge = cuda_patch_merge_op;
+    ops->mean = cuda_mean_op;
+    ops->attention = cuda_attention_op;
+}
