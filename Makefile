@@ -173,7 +173,7 @@ test:
 tests: $(TESTS) $(FUZZERS)
 
 test-run:
-	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS)
+	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh
 
 ## asan: the whole test suite under the address and undefined-behaviour sanitizers
 asan:
@@ -215,7 +215,7 @@ gpu-check:
 	@BUILD=$(BUILD) NVCC="$(NVCC)" sh tools/gpu-check.sh
 
 ## test-cuda: the tests of the CUDA kernels and backend, in the simulator and on the stand-in (no GPU)
-CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend,$(TESTS))
+CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend %test_cuda_dnn,$(TESTS))
 test-cuda: $(CUDA_TESTS)
 	@BUILD=$(BUILD) sh tests/run.sh $^
 

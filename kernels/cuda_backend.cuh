@@ -1,5 +1,5 @@
 /*
- * cuda_backend: what the files of the CUDA backend share (cuda_*.cu). Private to them.
+ * cuda_backend: what the files of the CUDA backend share (cuda_*.cu, linear_cuda.cu). Private.
  *
  * An op does not launch. It appends a record: zero-filled, device pointers, shapes, constants, no
  * padding with other bits. A flush (cuda_flush: a read, a sync, a second embedding) looks the list
@@ -11,7 +11,7 @@
  *   cuda_ops       an op into a record, a record into launches
  *   cuda_graphs    lists, the graphs made of them, the flush
  *   cuda_pixels    the pixels' way to the device, beside the computation
- *   cuda_linear    products by cuBLASLt, and what its epilogues do not do
+ *   linear_cuda    products by cuBLASLt, and what its epilogues do not do
  *   cuda_tuning    which algorithm was the fastest, kept on disk
  *
  * Compiled by nvcc, and for the tests by the C++ compiler over tests/fake/, a stand-in of the
@@ -296,7 +296,7 @@ enum status cuda_pixels_after(struct cuda *cuda) MUST_CHECK;
 void cuda_pixels_release(struct cuda *cuda);
 void cuda_stage(struct backend *be, const uint8_t *pixels, size_t bytes);
 
-/* ---- cuda_linear ----------------------------------------------------------------------------- */
+/* ---- linear_cuda ----------------------------------------------------------------------------- */
 
 /* Scratch that a linear may need; more is wanted by cuda_linear_prepare should cuBLASLt refuse. */
 size_t cuda_linear_scratch(const struct cuda *cuda, const struct record_linear *call);

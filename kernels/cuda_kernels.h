@@ -1,5 +1,5 @@
 /*
- * cuda_kernels: the launchers of the CUDA backend's own kernels, one a kernel file.
+ * cuda_kernels: the launchers of the CUDA backend's own kernels; above each, the file it is in.
  *
  * Plain C and no CUDA type, so that the backend, the simulator and the tests call the same
  * functions: device pointers are void *, a stream is a void *. A launcher picks the shape, launches
@@ -56,16 +56,16 @@ enum status cuda_layernorm(const struct cuda_layernorm *call, void *stream) MUST
 enum status cuda_assemble(enum cuda_type type, const float *prefix, const float *pos,
                           const struct cuda_view *tok, const struct cuda_view *h,
                           void *stream) MUST_CHECK;
-/* op_patch_merge; weight and bias (4C) fp32, NULL = no norm. */
+/* layernorm_cuda.cu: op_patch_merge; weight and bias (4C) fp32, NULL = no norm. */
 enum status cuda_patch_merge(enum cuda_type type, const struct cuda_view *x, int grid_h, int grid_w,
                              const float *weight, const float *bias, float eps,
                              const struct cuda_view *y, void *stream) MUST_CHECK;
-/* op_mean */
+/* tokens_cuda.cu: op_mean */
 enum status cuda_mean(enum cuda_type type, const struct cuda_view *x, const struct cuda_view *y,
                       void *stream) MUST_CHECK;
 
 /*
- * patches_cuda.cu: pixels (B, image_h, image_w, 3) uint8 on the device -> patches (B, N, 3*ph*pw),
+ * tokens_cuda.cu: pixels (B, image_h, image_w, 3) uint8 on the device -> patches (B, N, 3*ph*pw),
  * normalised, in (channel, y, x) order, for the projection's product.
  */
 enum status cuda_patches(enum cuda_type type, const struct patch_spec *patch, const uint8_t *pixels,
@@ -83,7 +83,7 @@ struct cuda_activation {
 };
 enum status cuda_activation(const struct cuda_activation *call, void *stream) MUST_CHECK;
 
-/* convert_cuda.cu: a view to dense fp32 on the device, and back. */
+/* tokens_cuda.cu: a view to dense fp32 on the device, and back. */
 enum status cuda_to_fp32(enum cuda_type type, const struct cuda_view *x, float *dense,
                          void *stream) MUST_CHECK;
 enum status cuda_from_fp32(enum cuda_type type, const float *dense, const struct cuda_view *x,

@@ -5,7 +5,7 @@
  *
  * one row a product: the key's numbers, then the algorithm's eight words in hexadecimal. Written
  * beside and renamed. It is a cache: what cannot be read or written is done without, and what was
- * read is asked of cuBLASLt before it is used (cuda_linear).
+ * read is asked of cuBLASLt before it is used (linear_cuda).
  */
 #include "kernels/cuda_backend.cuh"
 

@@ -1,7 +1,7 @@
 /*
  * tokens_cuda: token assembly, the mean over tokens, patches out of pixels, and views to and from
- * dense fp32. All move memory and little else; grids are one thread a chunk of 16 bytes (assembly,
- * activations' neighbours) or an element. Not yet timed on a GPU.
+ * dense fp32. All move memory and little else: a thread takes a chunk of 16 bytes (assembly) or an
+ * element. Not yet timed on a GPU.
  *   assemble   tok (B, N, C), prefix (P, C), pos (N, C) -> h (B, P+N, C)
  *   mean       x (B, T, C) -> y (B, 1, C): 8 warps take every eighth token, then meet in order
  *   patches    pixels (B, H, W, 3) uint8 -> (B, N, 3*ph*pw), normalised

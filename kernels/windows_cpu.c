@@ -29,7 +29,7 @@ static int ceil_div(int a, int b) {
     return (a + b - 1) / b;
 }
 
-/* The rows of a task, in whole row blocks: a multiple of attention_rows() of any rows. */
+/* How a window is cut into tasks, and what lies where in a worker's scratch; returns its floats. */
 static size_t lay_out(struct windows_call *call) {
     const struct cpu_kernels *kernels = call->cpu->kernels;
     size_t slots = (size_t)call->slots, at;

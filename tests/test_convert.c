@@ -237,7 +237,7 @@ static void test_dtypes(void **state) {
 /* ---- tables ------------------------------------------------------------------------------- */
 
 /*
- * Rows as a reader of the table would check them, and what checkpoints.md 1.1 and appendix A say
+ * Rows as a reader of the table would check them, and what timm 1.0.31 says
  * of some.
  */
 static void test_architectures(void **state) {

@@ -228,7 +228,7 @@ static void test_values(void **state) {
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-/* What the model file's check says of every row, and what checkpoints.md says of some. */
+/* What the model file's check says of every row, and what timm says of some. */
 static void test_architectures(void **state) {
     static const struct {
         const char *name;

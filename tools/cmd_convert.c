@@ -15,7 +15,7 @@
 #include "tools/output.h"
 #include "weights/convert.h"
 
-#define SELFTEST_TOLERANCE 1e-4 /* design.md section 4: what fp32 may differ by */
+#define SELFTEST_TOLERANCE 1e-4 /* what fp32 may differ by, of the greatest output */
 
 struct convert_command {
     const char *output, *activation, *arch, *labels, *name, *license;

@@ -1,5 +1,5 @@
 /*
- * run: what every command that runs a model shares: the options of design.md section 1 as groups of
+ * run: what every command that runs a model shares: the shared options as groups of
  * rows for tools/cli.h, and what becomes of them (device, model, decoding).
  */
 #ifndef TOOLS_RUN_H

@@ -108,7 +108,7 @@ enum status vit_plan(struct vit *vit) MUST_CHECK;
 
 /*
  * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.
- * vit_macs: as an architecture is counted (checkpoints.md 3.1); vit_macs_run: those that a pass for
+ * vit_macs: as an architecture is counted in papers; vit_macs_run: those that a pass for
  * logits really does (the last block of a class-token model computes the head's rows alone).
  * vit_macs_parts: those of vit_macs, one by one.
  */

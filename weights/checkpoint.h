@@ -26,7 +26,7 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const 
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
 
 /*
- * The safetensors reader: header checked as in checkpoints.md 2.1 (length, JSON, dtypes, offsets
+ * The safetensors reader: header checked as the format says (length, JSON, dtypes, offsets
  * without holes or overlap, exact size).
  */
 enum status safetensors_parse(const uint8_t *bytes, size_t size, const char *path,

@@ -33,7 +33,7 @@ static const char *const crop_roundings[] = {"half_even", "floor"};
 
 /* Bounds are far beyond any model known; they keep products of dims within 64 bits. */
 static const struct field vit_fields[] = {
-    {"image_size", FIELD_PAIR, IN(vit_config, image_h), RANGE(1, 16384)},
+    {"image_size", FIELD_PAIR, IN(vit_config, image_h), RANGE(1, CONFIG_MAX_SIDE)},
     {"patch_size", FIELD_PAIR, IN(vit_config, patch_h), RANGE(1, 1024)},
     {"embed_dim", FIELD_INT, IN(vit_config, dim), RANGE(1, 65536)},
     {"depth", FIELD_INT, IN(vit_config, depth), RANGE(1, 1000)},
@@ -44,7 +44,7 @@ static const struct field vit_fields[] = {
     {"dist_token", FIELD_BOOL, IN(vit_config, dist_token), NO_RANGE},
     {"register_tokens", FIELD_INT, IN(vit_config, registers), RANGE(0, 1024)},
     {"position_embedding", FIELD_SWITCH, IN(vit_config, positions), WORDS(position_kinds)},
-    {"position_grid", FIELD_PAIR, IN(vit_config, pos_grid_h), RANGE(0, 16384)},
+    {"position_grid", FIELD_PAIR, IN(vit_config, pos_grid_h), RANGE(0, CONFIG_MAX_SIDE)},
     {"position_prefix", FIELD_INT, IN(vit_config, pos_prefix), RANGE(0, 1026)},
     {"position_resample", FIELD_ENUM, IN(vit_config, pos_resample), WORDS(resamples)},
     {"patch_bias", FIELD_BOOL, IN(vit_config, patch_bias), NO_RANGE},
@@ -62,7 +62,7 @@ static const struct field vit_fields[] = {
 
 /* A std of less than 1e-6 would lift one step of a byte beyond what fp32 tells apart. */
 static const struct field preprocess_fields[] = {
-    {"input_size", FIELD_PAIR, IN(preprocess_spec, height), RANGE(1, 16384)},
+    {"input_size", FIELD_PAIR, IN(preprocess_spec, height), RANGE(1, CONFIG_MAX_SIDE)},
     {"crop_pct", FIELD_REAL, IN(preprocess_spec, crop_pct), RANGE(0.01, 4)},
     {"crop_mode", FIELD_WORD, IN(preprocess_spec, crop_mode), WORDS(crop_modes)},
     {"interpolation", FIELD_WORD, IN(preprocess_spec, interpolation), WORDS(interpolations)},
@@ -354,8 +354,8 @@ static enum status read_selftest(struct h5 *file, struct selftest *test) {
     char shape[200];
     TRY_OUT(h5_info(file, "/selftest/image", &image));
     TRY_OUT(h5_info(file, "/selftest/expected", &expected));
-    if (image.rank != 3 || image.dims[2] != 3 || image.dims[0] < 1 || image.dims[0] > 16384 ||
-        image.dims[1] < 1 || image.dims[1] > 16384) {
+    if (image.rank != 3 || image.dims[2] != 3 || image.dims[0] < 1 ||
+        image.dims[0] > CONFIG_MAX_SIDE || image.dims[1] < 1 || image.dims[1] > CONFIG_MAX_SIDE) {
         st = fail(ST_FORMAT, "%s: /selftest/image: is %s, expected (height, width, 3)",
                   h5_name(file), shape_text(image.dims, image.rank, shape, sizeof shape));
         goto out;

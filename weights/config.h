@@ -23,11 +23,13 @@ enum status model_info_read(struct h5 *file,
 enum status model_info_write(struct h5 *file, const struct model_info *info) MUST_CHECK;
 void model_info_release(struct model_info *info);
 
+#define CONFIG_MAX_SIDE 16384 /* of a picture, in pixels */
+
 enum vit_pool { POOL_TOKEN, POOL_AVG, POOL_NONE, POOL_MAP };
 enum vit_activation { ACT_GELU, ACT_GELU_TANH, ACT_QUICK_GELU };
 enum vit_qk_norm { QK_NONE, QK_LAYER, QK_RMS };
 
-/* How an origin resamples learned positions to another grid (checkpoints.md 5.1). */
+/* How an origin resamples learned positions to another grid (vit/vit_positions.c). */
 enum resample {
     RESAMPLE_BICUBIC_ANTIALIAS,     /* timm: a = -0.5, antialias, renormalised */
     RESAMPLE_BICUBIC,               /* transformers, MAE, DeiT: a = -0.75, half-pixel, edge clamp */
@@ -67,8 +69,10 @@ enum status vit_config_check(const struct vit_config *config, const char *file) 
 /* class + dist + registers. */
 int vit_config_prefix(const struct vit_config *config);
 
-#define SWIN_MAX_STAGES 8
-#define SWIN_CPB_HIDDEN 512 /* the hidden width of version 2's position-bias MLP */
+#define SWIN_MAX_STAGES   8
+#define SWIN_MAX_WINDOW   4096
+#define SWIN_MAX_CHANNELS 65536 /* of the last stage */
+#define SWIN_CPB_HIDDEN   512   /* the hidden width of version 2's position-bias MLP */
 
 /* What is done where the windows do not fit the map. */
 enum swin_window_rule {

@@ -3,8 +3,6 @@
  */
 #include "weights/config_fields.h"
 
-#define MAX_CHANNELS 65536 /* of the last stage */
-
 _Static_assert(sizeof(enum swin_window_rule) == sizeof(int), "enums are read and written as int");
 
 static const char *const window_rules[] = {"timm"};
@@ -16,14 +14,15 @@ static const char *const window_rules[] = {"timm"};
 #define STAGES(lo, hi) LIST_RANGE(lo, hi, swin_config, stages)
 static const struct field fields[] = {
     {"version", FIELD_INT, IN(swin_config, version), RANGE(1, 2)},
-    {"image_size", FIELD_PAIR, IN(swin_config, image_h), RANGE(1, 16384)},
+    {"image_size", FIELD_PAIR, IN(swin_config, image_h), RANGE(1, CONFIG_MAX_SIDE)},
     {"patch_size", FIELD_PAIR, IN(swin_config, patch_h), RANGE(1, 1024)},
-    {"embed_dim", FIELD_INT, IN(swin_config, dim), RANGE(1, MAX_CHANNELS)},
+    {"embed_dim", FIELD_INT, IN(swin_config, dim), RANGE(1, SWIN_MAX_CHANNELS)},
     {"depths", FIELD_COUNTED, IN(swin_config, depths), STAGES(1, 1000)},
     {"num_heads", FIELD_LIST, IN(swin_config, heads), STAGES(1, 4096)},
     {"mlp_hidden", FIELD_LIST, IN(swin_config, hidden), STAGES(1, 1048576)},
-    {"window", FIELD_LIST, IN(swin_config, window), STAGES(1, 4096)},
-    {"pretrained_window", FIELD_LIST, IN(swin_config, pretrained_window), STAGES(0, 4096)},
+    {"window", FIELD_LIST, IN(swin_config, window), STAGES(1, SWIN_MAX_WINDOW)},
+    {"pretrained_window", FIELD_LIST, IN(swin_config, pretrained_window),
+     STAGES(0, SWIN_MAX_WINDOW)},
     {"num_classes", FIELD_INT, IN(swin_config, classes), RANGE(0, CONFIG_MAX_CLASSES)},
     {"qkv_bias", FIELD_BOOL, IN(swin_config, qkv_bias), NO_RANGE},
     {"activation", FIELD_ENUM, IN(swin_config, activation), WORDS(config_activations)},
@@ -33,11 +32,11 @@ static const struct field fields[] = {
 };
 
 static enum status check_stages(const struct swin_config *c, const char *file) {
-    if ((c->dim << (c->stages - 1)) > MAX_CHANNELS)
+    if ((c->dim << (c->stages - 1)) > SWIN_MAX_CHANNELS)
         return fail(ST_FORMAT,
                     "%s: /config: embed_dim %d has %d channels in the last of %d stages, expected "
                     "at most %d",
-                    file, c->dim, c->dim << (c->stages - 1), c->stages, MAX_CHANNELS);
+                    file, c->dim, c->dim << (c->stages - 1), c->stages, SWIN_MAX_CHANNELS);
     for (int s = 0; s < c->stages; s++) {
         if ((c->dim << s) % c->heads[s] != 0)
             return fail(ST_FORMAT,

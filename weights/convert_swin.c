@@ -8,8 +8,6 @@
 
 #include "weights/convert_plan.h"
 
-#define MAX_CHANNELS 65536 /* of the last stage; swin_config_check's */
-
 /* ---- shapes ---- */
 
 struct conversion_tensor *convert_swin_find(const struct plan *plan, int stage, const char *below) {
@@ -66,10 +64,10 @@ static enum status config_from_shapes(struct plan *plan) {
     if (kernel && kernel->rank == 4 && kernel->dims[1] != 3)
         problems_add(&plan->problems, "%s takes pictures of %zu channels, vitrine has 3",
                      kernel->part[0]->name, kernel->dims[1]);
-    if ((size_t)c->dim << (c->stages - 1) > MAX_CHANNELS)
+    if ((size_t)c->dim << (c->stages - 1) > SWIN_MAX_CHANNELS)
         return fail(ST_SHAPE, "%s: has %zu channels in the last stage, at most %d are converted",
                     plan->checkpoint->weights_path, (size_t)c->dim << (c->stages - 1),
-                    MAX_CHANNELS);
+                    SWIN_MAX_CHANNELS);
     c->version = 1;
     for (int s = 0; s < c->stages; s++) {
         if (convert_swin_find(plan, s, "attn.logit_scale")) c->version = 2;

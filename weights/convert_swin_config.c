@@ -15,9 +15,7 @@
 
 #include "weights/convert_plan.h"
 
-#define CONFIG     CONVERT_CONFIG_FILE
-#define MAX_WINDOW 4096
-#define MAX_IMAGE  16384
+#define CONFIG CONVERT_CONFIG_FILE
 
 /* ---- what is stored about a stage's window ---- */
 
@@ -35,13 +33,13 @@ struct stored {
 static int pretrained_of(double value, int side) {
     if (side == 1) return 0; /* its only offset is 0, whatever it is divided by */
     const double window = 1 + 8.0 * (side - 1) / (exp2(3 * value) - 1);
-    if (!(value > 0 && window > 1.5 && window <= MAX_WINDOW)) return -1; /* 1 divides like 2 */
+    if (!(value > 0 && window > 1.5 && window <= SWIN_MAX_WINDOW)) return -1; /* 1 divides like 2 */
     return fabs(window - round(window)) < 0.1 ? (int)round(window) : -1;
 }
 
 static void read_coordinates(const struct tensor *t, struct stored *out) {
     const size_t rows = t->rank == 4 ? t->dims[1] : 0, columns = t->rank == 4 ? t->dims[2] : 0;
-    const size_t most = 2 * MAX_WINDOW - 1;
+    const size_t most = 2 * SWIN_MAX_WINDOW - 1;
     float last;
     out->h = out->w = out->pretrained = -1;
     if (t->rank != 4 || t->dims[0] != 1 || t->dims[3] != 2 || rows % 2 == 0 || columns % 2 == 0 ||
@@ -99,7 +97,7 @@ bool convert_swin_fits(const struct plan *plan, const struct swin_config *c, int
 static int smallest_window(const struct plan *plan, struct swin_config *c, int stage) {
     const struct stored stored = stored_of(plan, stage);
     struct swin_map map;
-    for (int M = 1; M <= MAX_WINDOW && stored.pretrained >= 0; M++) {
+    for (int M = 1; M <= SWIN_MAX_WINDOW && stored.pretrained >= 0; M++) {
         c->window[stage] = M;
         swin_config_map(c, stage, c->image_h, c->image_w, &map);
         if (window_fits(&stored, c->version, &map)) {
@@ -173,7 +171,7 @@ static enum status settle_image(struct plan *plan, struct swin_config *c, bool k
     for (int which = 0; which < CONVERT_SIZES; which++) {
         int height = 0, width = 0;
         TRY(plan_candidate_size(plan, which, &height, &width));
-        if (height < 1 || width < 1 || height > MAX_IMAGE || width > MAX_IMAGE ||
+        if (height < 1 || width < 1 || height > CONFIG_MAX_SIDE || width > CONFIG_MAX_SIDE ||
             height % c->patch_h != 0 || width % c->patch_w != 0)
             continue;
         c->image_h = height;
@@ -203,7 +201,8 @@ static enum status window_argument(const struct plan *plan, const cJSON *args, b
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(args, "window_size");
     const bool numbers = cJSON_IsArray(list) && cJSON_IsNumber(list->child);
     int values[SWIN_MAX_STAGES], count;
-    TRY(json_ints(args, CONFIG, "window_size", 1, MAX_WINDOW, SWIN_MAX_STAGES, values, &count));
+    TRY(json_ints(args, CONFIG, "window_size", 1, SWIN_MAX_WINDOW, SWIN_MAX_STAGES, values,
+                  &count));
     if (count == 2 && numbers && values[0] != values[1])
         return fail(ST_FORMAT, CONFIG ": window_size has (%d, %d), which is not square", values[0],
                     values[1]);
@@ -242,7 +241,7 @@ static enum status arguments_agree(const struct plan *plan, const cJSON *args) {
     TRY(argument_agrees(args, "patch_size", patch, 2));
     TRY(argument_agrees(args, "depths", c->depths, c->stages));
     TRY(argument_agrees(args, "num_heads", c->heads, c->stages));
-    TRY(json_ints(args, CONFIG, "img_size", 1, MAX_IMAGE, 2, size, &count));
+    TRY(json_ints(args, CONFIG, "img_size", 1, CONFIG_MAX_SIDE, 2, size, &count));
     for (int i = 0; i < count && i < 2; i++)
         if (size[i] % patch[i] != 0)
             return fail(ST_FORMAT, CONFIG ": img_size %d is no multiple of the patch, %d", size[i],
@@ -280,8 +279,8 @@ static enum status timm_settings(struct plan *plan, bool *windows, const char **
                            "vitrine does not run");
     TRY(arguments_agree(plan, args));
     TRY(window_argument(plan, args, windows));
-    TRY(json_ints(args, CONFIG, "pretrained_window_sizes", 0, MAX_WINDOW, SWIN_MAX_STAGES, values,
-                  &count));
+    TRY(json_ints(args, CONFIG, "pretrained_window_sizes", 0, SWIN_MAX_WINDOW, SWIN_MAX_STAGES,
+                  values, &count));
     if (c->version == 1 || count == 0) return ST_OK;
     if (count < c->stages)
         return fail(ST_FORMAT,

@@ -129,7 +129,7 @@ def shaken(model):
 
 
 def official(model):
-    """The names and buffers of Swin's own code (checkpoints.md 1.0.2, 1.0.3)."""
+    """The names and buffers of Swin's own code (Swin-Transformer, models/swin_transformer*.py)."""
     state = {}
     for key, value in model.state_dict().items():
         parts = key.split(".")

@@ -1,5 +1,5 @@
 /*
- * cuda_linear: y = epilogue(x W^T + b) + residual by cuBLASLt, and by activation_cuda what its
+ * linear_cuda: y = epilogue(x W^T + b) + residual by cuBLASLt, and by activation_cuda what its
  * epilogues do not do.
  *
  * Row-major by transposition: in cuBLASLt's column-major words D (out, n) = W^T X with W (in, out),
