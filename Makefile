@@ -138,10 +138,17 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(WIDE_OBJS) $(LIBRARY)
 	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIBS) -lcmocka -o $@
 
 $(BUILD)/%.simt.o: % $(BUILD)/flags
-	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
+	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fPIC -fno-exceptions -fno-rtti -fno-strict-aliasing \
 	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
 	  -MMD -MP -x c++ -c $< -o $@
 $(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend: $(SIMT_OBJS)
+
+# The same as the library that the program opens, so that whole commands run on "GPUs".
+STANDIN := $(if $(filter 1,$(HAVE_CXX)),$(BUILD)/tests/standin/libvitrine_cuda.so)
+$(STANDIN): $(SIMT_OBJS)
+	@mkdir -p $(@D) && $(CC) -shared $(LDFLAGS) $^ -o $@
+$(BUILD)/tests/test_devices: LDFLAGS += -rdynamic -Wl,-rpath,'$$ORIGIN/standin'
+$(BUILD)/tests/test_devices: | $(STANDIN)
 
 $(BUILD)/%.host.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D) && $(CXX) -std=c++17 $(CPPFLAGS) $(CUDA_HOME:%=-isystem %/include) $(CFLAGS) -fno-exceptions -fno-rtti \

@@ -139,6 +139,7 @@ enum status backend_sync(struct backend *be) {
 }
 
 void backend_plan_begin(struct backend *be) {
+    if (be->ops->plan_begin) be->ops->plan_begin(be);
     be->planning = true;
 }
 

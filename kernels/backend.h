@@ -20,7 +20,8 @@ extern "C" {
 struct backend_ops {
     void (*close)(struct backend *be);
     enum status (*sync)(struct backend *be);
-    double (*peak)(struct backend *be); /* NULL = not known */
+    double (*peak)(struct backend *be);     /* NULL = not known */
+    void (*plan_begin)(struct backend *be); /* NULL = nothing */
     enum status (*plan_end)(struct backend *be);
     enum status (*reserve)(struct backend *be, struct arena *arena, const char *what);
     void (*release)(struct backend *be, struct arena *arena);

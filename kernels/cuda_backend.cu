@@ -78,6 +78,24 @@ enum status cuda_wait(struct cuda *cuda) {
     return cuda_fail(what, error);
 }
 
+static void drop_buffer(struct cuda *cuda, struct cuda_buffer *buffer) {
+    cuda_free(cuda, buffer->data);
+    buffer->data = NULL;
+    buffer->size = buffer->wanted = 0;
+}
+
+/* What grew with an earlier plan's batch goes, so that a smaller one may fit. */
+static void cuda_plan_begin(struct backend *be) {
+    struct cuda *cuda = cuda_of(be);
+    (void)cudaSetDevice(cuda->device);
+    (void)cudaStreamSynchronize(cuda->copy);
+    (void)cudaStreamSynchronize(cuda->compute);
+    cuda_forget_graphs(cuda);
+    cuda_pixels_release(cuda);
+    drop_buffer(cuda, &cuda->scratch);
+    drop_buffer(cuda, &cuda->patches);
+}
+
 static enum status cuda_plan_end(struct backend *be) {
     struct cuda *cuda = cuda_of(be);
     TRY(cuda_want(cuda, &cuda->workspace, CUDA_WORKSPACE_MIB * MIB));
@@ -393,6 +411,7 @@ static struct backend_ops table_of_ops(void) {
     ops.close = cuda_close;
     ops.sync = cuda_sync;
     ops.peak = cuda_peak;
+    ops.plan_begin = cuda_plan_begin;
     ops.plan_end = cuda_plan_end;
     ops.reserve = cuda_reserve;
     ops.release = cuda_release;

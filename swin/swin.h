@@ -59,7 +59,7 @@ struct swin {
 
 struct swin_options {
     int image_h, image_w; /* 0 = the model's own */
-    int max_batch;        /* >= 1; the workspace grows with it */
+    int max_batch;        /* >= 1; the workspace grows with it (swin_plan) */
     float mean[3], std[3];
 };
 
@@ -93,8 +93,12 @@ struct swin_taps {
 enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, float *logits,
                          const struct swin_taps *taps) MUST_CHECK;
 
-/* Called by swin_load when the weights are there: binds the workspace and plans the pass. */
-enum status swin_plan(struct swin *swin) MUST_CHECK;
+/*
+ * Binds the workspace for max_batch images and plans the pass; called by swin_load when the weights
+ * are there, and again to make do with less memory. What a GPU's memory does not hold is halved, at
+ * last to one image: swin->max_batch is what it came to. ST_NOMEM, ST_DEVICE.
+ */
+enum status swin_plan(struct swin *swin, int max_batch) MUST_CHECK;
 
 /* The stage that holds block `layer`; -1: the last. */
 int swin_layer_stage(const struct swin_config *config, int layer);

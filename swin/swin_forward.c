@@ -200,17 +200,26 @@ enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, fl
     return backend_sync(swin->backend);
 }
 
-enum status swin_plan(struct swin *swin) {
+static enum status plan(struct swin *swin) {
     struct backend *be = swin->backend;
     float nothing[1]; /* stands for host buffers: nothing is read while planning */
     const struct swin_taps everything = {.layer = -1, .tokens = nothing, .pooled = nothing};
 
+    backend_release_arena(be, &swin->workspace);
     workspace_layout(swin);
     TRY(backend_reserve(be, &swin->workspace, "the model's workspace"));
     workspace_layout(swin);
     backend_plan_begin(be);
     run_forward(swin, NULL, swin->max_batch, nothing, &everything);
     return backend_plan_end(be);
+}
+
+enum status swin_plan(struct swin *swin, int max_batch) {
+    enum status st;
+    swin->max_batch = max_batch;
+    while ((st = plan(swin)) == ST_NOMEM && backend_is_gpu(swin->backend) && swin->max_batch > 1)
+        swin->max_batch /= 2;
+    return st;
 }
 
 int swin_layer_stage(const struct swin_config *config, int layer) {

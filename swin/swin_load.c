@@ -319,7 +319,6 @@ static enum status set_sizes(struct swin *swin, const struct swin_options *optio
                     ph, pw);
     swin->image_h = h;
     swin->image_w = w;
-    swin->max_batch = options->max_batch;
     swin->patch = (struct patch_spec){.image_h = h, .image_w = w, .patch_h = ph, .patch_w = pw};
     memcpy(swin->patch.mean, options->mean, sizeof swin->patch.mean);
     memcpy(swin->patch.std, options->std, sizeof swin->patch.std);
@@ -368,7 +367,7 @@ enum status swin_load(struct swin *swin, struct h5 *file, const struct swin_opti
     TRY_OUT(set_sizes(swin, options, h5_name(file)));
     TRY_OUT(make_blocks(swin));
     TRY_OUT(load_parameters(swin, file));
-    TRY_OUT(swin_plan(swin));
+    TRY_OUT(swin_plan(swin, options->max_batch));
 out:
     if (st != ST_OK) swin_release(swin);
     return st;

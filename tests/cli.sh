@@ -6,6 +6,7 @@ export LC_ALL=C
 bin=$(realpath "${1:-build/vitrine}") || exit 1
 [ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
 ref=$(realpath "$(dirname "$0")/ref") || exit 1
+standin=$(dirname "$bin")/tests/standin/libvitrine_cuda.so
 work=$(mktemp -d /tmp/vitrine-cli-XXXXXX) || exit 1
 trap 'chmod -R u+rwx "$work"; rm -r "$work"' EXIT
 cd "$work" || exit 1
@@ -618,6 +619,46 @@ check "  names the layers" err_has "has layers 0 to 3"
 run bench -m "$swin" --rounds 1 --batch 2 --threads 1
 check "bench of a Swin: exit 0" exits 0
 check "  its row" equal "$(tail -n 1 out | cut -f 1-5 | tr '\t' ' ')" "swin-v1 fp32 48x48 1 2"
+
+# ---- several GPUs: the program beside a stand-in of the CUDA backend ---------------------------------
+
+# gpu ARGUMENT...: as run, on a machine with two of them.
+gpu() {
+    last="vitrine $*"
+    FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work "$work/gpu/vitrine" "$@" >"$work/out" 2>"$work/err"
+    rc=$?
+}
+if [ -f "$standin" ]; then
+    mkdir gpu
+    cp "$bin" "$standin" gpu/
+    run classify -q -m "$ref/vit_token.h5" -d cpu -k 1 -f tsv good
+    cp out cpu.tsv
+    for device in cuda:1 cuda:0,1; do
+        for batch in 64 2; do
+            gpu classify -m "$ref/vit_token.h5" -d $device -p fp32 -b $batch -k 1 -f tsv good
+            check "classify -d $device -b $batch: exit 0" exits 0
+            check "  says which" err_has "cuda:1: Stand-in"
+            check "  the CPU's classes" equal "$(column 5)" "$(tail -n +2 cpu.tsv | cut -f 5 | paste -sd, -)"
+            check "  nothing was done that a device forbids" eval '! err_has fake_cuda'
+        done
+    done
+    gpu features -m "$swin" -d cuda:0,1 -b 3 --tokens pooled -o gpu.npy good
+    check "features -d cuda:0,1: exit 0" exits 0
+    check "  shape (13, 32)" grep -qaF "(13, 32,)" gpu.npy
+    gpu bench -m "$ref/vit_token.h5" -d cuda:0,1 -p bf16 --rounds 2 --batch 5 --threads 1
+    check "bench -d cuda:0,1 -p bf16: exit 0" exits 0
+    check "  its row" equal "$(tail -n 1 out | cut -f 2,5 | tr '\t' ' ')" "bf16 5"
+    gpu classify -d cuda:0,9 one.ppm
+    check "classify -d cuda:0,9: exit 1" exits 1
+    check "  names the one that is missing" err_has "device cuda:9: there are 2 devices"
+else
+    skip "several GPUs" "no stand-in (it needs a C++ compiler)"
+fi
+for wrong in cuda:0,0 cuda: cuda:0, cuda:a gpu cuda:0,cpu; do
+    run classify -d "$wrong" one.ppm
+    check "classify -d $wrong: exit 2" exits 2
+    check "  says what it takes" err_has "cuda:N,N"
+done
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -9,6 +9,7 @@
 #include "tests/simt.h"
 
 #include <cuda_runtime.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +47,13 @@ struct op {
 };
 
 struct fake_stream {
-    int index;
+    int index, device;
     unsigned clock[FAKE_STREAMS];
     unsigned issued, done;
     double time; /* milliseconds of work done */
     struct op *first, **last;
     struct fake_graph *capture;
+    pthread_t capturer; /* the thread that captures */
     bool capture_broken, dead;
     struct fake_stream *next;
 };
@@ -143,8 +145,10 @@ static void run_until(struct fake_stream *stream, unsigned ticket) {
     }
 }
 
+/* Of the current device. */
 void fake_run_all() {
     for (struct fake_stream *s = queues.streams; s != NULL; s = s->next) {
+        if (s->device != fake_device()) continue;
         run_until(s, s->issued);
         join(queues.host_clock, s->clock);
     }
@@ -181,6 +185,9 @@ static void judge(struct fake_stream *stream, const struct op *op) {
     for (int i = 0; i < op->touched_count; i++) {
         struct fake_block *b = op->touched[i];
         if (b->freed) fake_fault("%s uses freed memory", op->name);
+        if (!b->pinned && b->device != stream->device)
+            fake_fault("%s on device %d uses memory of device %d", op->name, stream->device,
+                       b->device);
         for (int s = 1; s < FAKE_STREAMS; s++)
             if (s != stream->index && b->used[s] > stream->clock[s])
                 fake_fault("%s on stream %d uses %zu bytes that stream %d uses, with no event "
@@ -210,6 +217,9 @@ static cudaError_t queue(struct fake_stream *stream, struct op *op) {
         return fake_wrong(cudaErrorInvalidResourceHandle,
                           "work for no stream of the backend's own");
     }
+    if (op->kind == OP_KERNEL && stream->device != fake_device())
+        fake_fault("%s for a stream of device %d while device %d is current", op->name,
+                   stream->device, fake_device());
     if (stream->capture != NULL) {
         fake_cuda_counts.captured++;
         append(&stream->capture->last, op);
@@ -228,6 +238,7 @@ static cudaError_t queue(struct fake_stream *stream, struct op *op) {
 static enum status queue_kernel(const char *name, dim3 grid, dim3 threads, size_t shared,
                                 void *stream, void (*body)(void *), const void *closure,
                                 size_t size) {
+    fake_lock lock;
     struct fake_stream *on = (struct fake_stream *)stream;
     struct op *op = new_op(OP_KERNEL, name);
     op->cost = 0.01;
@@ -245,6 +256,7 @@ static enum status queue_kernel(const char *name, dim3 grid, dim3 threads, size_
 
 bool fake_queue(struct fake_stream *stream, const char *name, void (*body)(void *),
                 const void *closure, size_t size, double cost) {
+    fake_lock lock;
     struct op *op = new_op(OP_BODY, name);
     op->cost = cost;
     op->body = body;
@@ -257,6 +269,7 @@ bool fake_queue(struct fake_stream *stream, const char *name, void (*body)(void 
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
+    fake_lock lock;
     struct fake_block *source = fake_find_block(from), *target = fake_find_block(to);
     bool from_device = kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDeviceToHost;
     bool to_device = kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyHostToDevice;
@@ -295,7 +308,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 bool fake_forbidden(const char *call) {
     bool capturing = false;
     for (struct fake_stream *s = queues.streams; s != NULL; s = s->next) {
-        if (s->capture == NULL) continue;
+        if (s->capture == NULL || !pthread_equal(s->capturer, pthread_self())) continue;
         s->capture_broken = capturing = true;
     }
     if (capturing) fake_fault("%s during a capture", call);
@@ -303,11 +316,13 @@ bool fake_forbidden(const char *call) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+    fake_lock lock;
     if (queues.count + 1 == FAKE_STREAMS)
         return fake_wrong(cudaErrorInvalidValue, "too many streams");
     if (flags != cudaStreamNonBlocking) fake_fault("a stream that waits for the default stream");
     struct fake_stream *s = (struct fake_stream *)calloc(1, sizeof *s);
     s->index = ++queues.count;
+    s->device = fake_device();
     s->last = &s->first;
     s->next = queues.streams;
     queues.streams = s;
@@ -318,6 +333,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    fake_lock lock;
     run_until(stream, stream->issued);
     if (stream->dead || stream->capture != NULL)
         fake_fault("a stream destroyed twice, or captured");
@@ -327,6 +343,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    fake_lock lock;
     if (fake_forbidden("cudaStreamSynchronize"))
         return fake_give(cudaErrorStreamCaptureUnsupported);
     if (stream == NULL || stream->dead)
@@ -339,6 +356,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    fake_lock lock;
     fake_cuda_counts.waits++;
     if (stream->capture != NULL)
         return fake_wrong(cudaErrorStreamCaptureUnsupported,
@@ -354,6 +372,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 /* ---- events ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    fake_lock lock;
     *out = (struct fake_event *)calloc(1, sizeof **out);
     (*out)->timing = !(flags & cudaEventDisableTiming);
     fake_count(1);
@@ -361,10 +380,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *out) {
+    fake_lock lock;
     return cudaEventCreateWithFlags(out, 0);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    fake_lock lock;
     fake_run_all(); /* queued records name it */
     free(event);
     fake_count(-1);
@@ -372,6 +393,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    fake_lock lock;
     if (stream->capture != NULL)
         return fake_wrong(cudaErrorStreamCaptureUnsupported, "an event recorded in a capture");
     struct op *op = new_op(OP_RECORD, "an event");
@@ -384,6 +406,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    fake_lock lock;
     if (fake_forbidden("cudaEventSynchronize")) return fake_give(cudaErrorStreamCaptureUnsupported);
     if (event->on == NULL || strikes(&fake_cuda_options.drop_sync)) return fake_give(cudaSuccess);
     run_until(event->on, event->ticket);
@@ -396,6 +419,7 @@ static bool is_over(const struct fake_event *event) {
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    fake_lock lock;
     if (!start->timing || !end->timing || !is_over(start) || !is_over(end))
         return fake_wrong(cudaErrorNotReady, "the time between events that are not over");
     *milliseconds = (float)(end->time - start->time);
@@ -405,10 +429,12 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode) {
+    fake_lock lock;
     if (stream->capture != NULL)
         return fake_wrong(cudaErrorStreamCaptureUnsupported, "a capture inside of a capture");
     stream->capture = (struct fake_graph *)calloc(1, sizeof *stream->capture);
     stream->capture->last = &stream->capture->first;
+    stream->capturer = pthread_self();
     stream->capture_broken = false;
     fake_count(1);
     return fake_give(cudaSuccess);
@@ -423,6 +449,7 @@ static void free_ops(struct op *op) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    fake_lock lock;
     free_ops(graph->first);
     free(graph);
     fake_count(-1);
@@ -430,6 +457,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
+    fake_lock lock;
     *out = stream->capture;
     if (stream->capture == NULL)
         return fake_wrong(cudaErrorInvalidValue, "the end of a capture that did not begin");
@@ -442,6 +470,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
 
 /* The graph may go, the executable stays: it has the graph's nodes. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long) {
+    fake_lock lock;
+    *out = NULL;
+    if (strikes(&fake_cuda_options.fail_graph)) return fake_give(cudaErrorMemoryAllocation);
     *out = (struct fake_exec *)calloc(1, sizeof **out);
     (*out)->first = graph->first;
     graph->first = NULL;
@@ -452,6 +483,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    fake_lock lock;
     if (stream->capture != NULL)
         return fake_wrong(cudaErrorStreamCaptureUnsupported, "a graph launched in a capture");
     struct op *op = new_op(OP_GRAPH, "a graph");
@@ -461,6 +493,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    fake_lock lock;
     fake_run_all();
     free_ops(exec->first);
     free(exec);

@@ -9,7 +9,9 @@
  * whatever came of it. So are: memory after its free, or that is not the device's; a write behind
  * an allocation; pinned memory changed before its copy ran; what a capture forbids; arguments that
  * cuBLASLt's documentation does not allow (fake_cuda_lt.cc). A kernel's memory is what pointers are
- * among its arguments; an allocation counts as a whole, and every use as a write.
+ * among its arguments; an allocation counts as a whole, and every use as a write. Several devices
+ * have memory and streams of their own, and one device's work may use no other's. Threads take
+ * turns; the host's clock is that of all of them.
  */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
@@ -23,14 +25,15 @@ extern "C" {
 #endif
 
 struct fake_cuda_options {
-    size_t memory;    /* of the device, bytes */
-    int devices;      /* how many there are */
+    size_t memory;    /* of a device, bytes */
+    int devices;      /* how many there are, up to 4 */
     int driver;       /* its CUDA version; 0: none is installed */
     int capability;   /* 90 = sm_90 */
     int drop_wait;    /* the n-th cudaStreamWaitEvent from now on does nothing; 0: none */
     int drop_sync;    /* the n-th cudaEventSynchronize, or cudaStreamSynchronize, too */
     int fail_matmul;  /* the n-th cublasLtMatmul from now on is refused */
     int fail_launch;  /* the n-th kernel from now on dies */
+    int fail_graph;   /* there is no memory for the n-th graph from now on */
     int fastest;      /* the algorithm that takes the least time, 0 to 7 */
     bool no_products; /* the heuristics know nothing */
     bool no_fusion;   /* the heuristics know products without epilogue and beta alone */
@@ -60,12 +63,21 @@ int fake_cuda_alive(void);
 
 #include <cuda_runtime.h>
 
-enum { FAKE_STREAMS = 16 };
+enum { FAKE_STREAMS = 16, FAKE_DEVICES = 4 };
+
+/* Held by every call: threads take turns. */
+struct fake_lock {
+    fake_lock();
+    ~fake_lock();
+};
+/* This thread's, by cudaSetDevice. */
+int fake_device();
 
 /* An allocation, kept when it is freed. */
 struct fake_block {
     unsigned char *memory, *base; /* guard, base, size, guard */
     size_t size;
+    int device; /* current when it was made */
     bool pinned, freed;
     unsigned used[FAKE_STREAMS]; /* the clock of each stream's last work on it */
     struct fake_block *next;

@@ -3,6 +3,7 @@
  */
 #include "tests/fake_cuda.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,30 @@ struct fake_cuda_counts fake_cuda_counts;
 
 static struct {
     struct fake_block *blocks;
-    size_t device_bytes;
+    size_t device_bytes[FAKE_DEVICES];
     int alive;
     char fault[512], death[512];
-    cudaError_t last, dead; /* dead: sticky */
+    cudaError_t dead; /* sticky */
 } fake;
+
+/* Of the thread. */
+static thread_local int current_device;
+static thread_local cudaError_t last_error;
+
+/* ---- one caller at a time -------------------------------------------------------------------- */
+
+static pthread_mutex_t everything = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+fake_lock::fake_lock() {
+    pthread_mutex_lock(&everything);
+}
+fake_lock::~fake_lock() {
+    pthread_mutex_unlock(&everything);
+}
+
+int fake_device() {
+    return current_device;
+}
 
 /* ---- faults and errors ----------------------------------------------------------------------- */
 
@@ -41,7 +61,7 @@ void fake_count(int by) {
 
 cudaError_t fake_give(cudaError_t error) {
     if (fake.dead != cudaSuccess) error = fake.dead;
-    if (error != cudaSuccess) fake.last = error;
+    if (error != cudaSuccess) last_error = error;
     return error;
 }
 
@@ -106,6 +126,7 @@ static cudaError_t allocate(void **out, size_t bytes, bool pinned) {
     b->base = b->memory + GUARD;
     b->size = bytes;
     b->pinned = pinned;
+    b->device = current_device;
     memset(b->memory, GUARD_BYTE, GUARD);
     memset(b->base, 0xff, bytes); /* NaN in every type */
     memset(b->base + bytes, GUARD_BYTE, GUARD);
@@ -117,20 +138,23 @@ static cudaError_t allocate(void **out, size_t bytes, bool pinned) {
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
+    fake_lock lock;
     *total = fake_cuda_options.memory;
-    *available = *total - fake.device_bytes;
+    *available = *total - fake.device_bytes[current_device];
     return fake_give(cudaSuccess);
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
+    fake_lock lock;
     if (fake_forbidden("cudaMalloc")) return fake_give(cudaErrorStreamCaptureUnsupported);
-    if (bytes > fake_cuda_options.memory - fake.device_bytes)
+    if (bytes > fake_cuda_options.memory - fake.device_bytes[current_device])
         return fake_give(cudaErrorMemoryAllocation);
-    fake.device_bytes += bytes;
+    fake.device_bytes[current_device] += bytes;
     return allocate(out, bytes, false);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes) {
+    fake_lock lock;
     if (fake_forbidden("cudaMallocHost")) return fake_give(cudaErrorStreamCaptureUnsupported);
     return allocate(out, bytes, true);
 }
@@ -142,7 +166,7 @@ static cudaError_t release(void *ptr, bool pinned) {
         return fake_wrong(cudaErrorInvalidValue, "a free of what is no allocation of that kind");
     fake_run_all(); /* freeing waits for the device */
     check_guards(b);
-    if (!pinned) fake.device_bytes -= b->size;
+    if (!pinned) fake.device_bytes[b->device] -= b->size;
     b->freed = true;
     memset(b->base, FREED_BYTE, b->size);
     fake_count(-1);
@@ -150,18 +174,33 @@ static cudaError_t release(void *ptr, bool pinned) {
 }
 
 cudaError_t cudaFree(void *ptr) {
+    fake_lock lock;
     if (fake_forbidden("cudaFree")) return fake_give(cudaErrorStreamCaptureUnsupported);
     return release(ptr, false);
 }
 
 cudaError_t cudaFreeHost(void *ptr) {
+    fake_lock lock;
     if (fake_forbidden("cudaFreeHost")) return fake_give(cudaErrorStreamCaptureUnsupported);
     return release(ptr, true);
+}
+
+/* ---- as a library of its own ----------------------------------------------------------------- */
+
+/* FAKE_CUDA_DEVICES is for programs that cannot reach the options. */
+__attribute__((constructor)) static void begin() {
+    const char *devices = getenv("FAKE_CUDA_DEVICES");
+    fake_cuda_reset();
+    if (devices != NULL) fake_cuda_options.devices = devices[0] - '0';
+}
+__attribute__((destructor)) static void end() {
+    if (fake.fault[0]) fprintf(stderr, "fake_cuda: %s\n", fake.fault);
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
 cudaError_t cudaGetDeviceCount(int *count) {
+    fake_lock lock;
     *count = 0;
     if (fake_cuda_options.driver < CUDART_VERSION) return fake_give(cudaErrorInsufficientDriver);
     if (fake_cuda_options.devices == 0) return fake_give(cudaErrorNoDevice);
@@ -170,15 +209,20 @@ cudaError_t cudaGetDeviceCount(int *count) {
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
+    fake_lock lock;
     *version = fake_cuda_options.driver;
     return fake_give(cudaSuccess);
 }
 
 cudaError_t cudaSetDevice(int device) {
-    return fake_give(device < fake_cuda_options.devices ? cudaSuccess : cudaErrorInvalidDevice);
+    fake_lock lock;
+    if (device < 0 || device >= fake_cuda_options.devices) return fake_give(cudaErrorInvalidDevice);
+    current_device = device;
+    return fake_give(cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int) {
+    fake_lock lock;
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "Stand-in");
     properties->major = fake_cuda_options.capability / 10;
@@ -188,8 +232,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int) {
 }
 
 cudaError_t cudaGetLastError(void) {
-    cudaError_t error = fake.last;
-    fake.last = fake.dead;
+    fake_lock lock;
+    cudaError_t error = last_error;
+    last_error = fake.dead;
     return error;
 }
 
@@ -218,6 +263,8 @@ void fake_cuda_reset(void) {
         fake.blocks = next;
     }
     memset(&fake, 0, sizeof fake);
+    current_device = 0;
+    last_error = cudaSuccess;
     memset(&fake_cuda_counts, 0, sizeof fake_cuda_counts);
     memset(&fake_cuda_options, 0, sizeof fake_cuda_options);
     fake_cuda_options.memory = (size_t)1 << 30;
@@ -227,6 +274,7 @@ void fake_cuda_reset(void) {
 }
 
 int fake_cuda_alive(void) {
+    fake_lock lock;
     fake_check_guards();
     for (struct fake_block *b = fake.blocks; b != NULL; b = b->next)
         check_freed(b);

@@ -157,7 +157,7 @@ static const struct {
     {"-z|a", "unknown option '-z'"},
     {"-qz|a", "unknown option '-z'"},
     {"-\xc3\xa9|a", "unknown option '-\xc3\xa9'"}, /* a letter of two bytes, whole */
-    {"-d|gpu|a", "option --device: got 'gpu', want auto, cpu, cuda or cuda:N"},
+    {"-d|gpu|a", "option --device: got 'gpu', want auto, cpu, cuda, cuda:N or cuda:N,N"},
     {"-d|cuda:|a", "option --device: got 'cuda:'"},
     {"-d|cuda:-1|a", "option --device: got 'cuda:-1'"},
     {"-d|cuda:x|a", "option --device: got 'cuda:x'"},

@@ -28,6 +28,11 @@ struct seen {
     size_t stop_after; /* batches; 0 = never */
     char errors[MOST + 1];
     bool want_images;
+    /* What was said of the batch to come. */
+    const uint8_t *ahead;
+    int ahead_count;
+    size_t aheads, ahead_faults;
+    bool slow; /* so that the workers get ahead */
 };
 
 static bool next(void *context, struct pipeline_item *item) {
@@ -56,9 +61,29 @@ static bool next(void *context, struct pipeline_item *item) {
     return true;
 }
 
+/* The batch must be what the one before said of it, and what it says of the next must be there. */
+static void check_ahead(struct seen *seen, const struct pipeline_batch *batch) {
+    size_t first = seen->items + (size_t)batch->count;
+    if (seen->ahead && (batch->pixels != seen->ahead || batch->good != seen->ahead_count ||
+                        batch->count != seen->ahead_count))
+        seen->ahead_faults++;
+    seen->ahead = batch->ahead;
+    seen->ahead_count = batch->ahead_count;
+    if (!batch->ahead) return;
+    seen->aheads++;
+    for (size_t i = 0; i < (size_t)batch->ahead_count; i++)
+        for (size_t p = 0; p < SIDE * SIDE * 3; p++)
+            if (batch->ahead[i * SIDE * SIDE * 3 + p] != (first + i) % 251) seen->ahead_faults++;
+}
+
 static enum status look(void *context, const struct pipeline_batch *batch) {
     struct seen *seen = context;
     size_t at = 0;
+    if (seen->slow) {
+        struct timespec wait = {.tv_nsec = 2000000};
+        nanosleep(&wait, NULL);
+    }
+    check_ahead(seen, batch);
     for (int i = 0; i < batch->count; i++) {
         const struct pipeline_item *item = &batch->items[i];
         char path[32];
@@ -122,6 +147,7 @@ static void test_order(void **state) {
                     struct pipeline pipeline =
                         make(&source, &seen, thread_counts[t], batch_sizes[b], e % 2);
                     size_t failed = 0;
+                    pipeline.look_ahead = e % 2 == 0;
                     pipeline.keep_images = seen.want_images = e % 3 == 0;
                     assert_int_equal(pipeline_run(&pipeline, &totals), ST_OK);
                     for (size_t n = 0; n < counts[c]; n++) {
@@ -135,6 +161,8 @@ static void test_order(void **state) {
                     assert_int_equal(seen.good, counts[c] - failed);
                     assert_int_equal(seen.order_faults, 0);
                     assert_int_equal(seen.pixel_faults, 0);
+                    assert_int_equal(seen.ahead_faults, 0);
+                    assert_true(pipeline.look_ahead || seen.aheads == 0);
                     assert_true(seen.largest <= (size_t)batch_sizes[b]);
                 }
 }
@@ -188,12 +216,31 @@ static void test_bounded(void **state) {
     assert_true(source.next <= 4 + 8);
 }
 
+/* With the workers faster than the model, most batches are announced; without any, none. */
+static void test_look_ahead(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct source source = {.count = 121, .broken = "..............................x"};
+        struct pipeline_totals totals;
+        struct seen seen;
+        struct pipeline pipeline = make(&source, &seen, threads, 8, true);
+        pipeline.look_ahead = true;
+        seen.slow = true;
+        assert_int_equal(pipeline_run(&pipeline, &totals), ST_OK);
+        assert_int_equal(seen.batches, 16);
+        assert_int_equal(seen.ahead_faults, 0);
+        if (threads == 1)
+            assert_int_equal(seen.aheads, 0);
+        else
+            assert_in_range(seen.aheads, 4, 12); /* 12 of the 15 to come are whole and good */
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_stop_on_error),
-        cmocka_unit_test(test_model_fails),
-        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_stop_on_error),
+        cmocka_unit_test(test_model_fails), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_look_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,12 +62,20 @@ static double median(double *values, int count) {
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
+/* Of all its devices together. */
+static double peak_of(const struct model *model) {
+    double flops = 0;
+    for (int i = 0; i < model->replica_count; i++)
+        flops += backend_peak(model->replicas[i].backend);
+    return flops;
+}
+
 /* Forward passes and peak probes in turn; medians of both. */
-static enum status measure(struct model *model, struct backend *backend, int batch, int rounds,
-                           const uint8_t *pixels, float *logits, double *ms, double *peak) {
+static enum status measure(struct model *model, int batch, int rounds, const uint8_t *pixels,
+                           float *logits, double *ms, double *peak) {
     double seconds[ROUNDS_MOST], flops[ROUNDS_MOST];
     for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
-        double rate = backend_peak(backend), start = cli_seconds();
+        double rate = peak_of(model), start = cli_seconds();
         TRY(model_forward(model, pixels, batch, logits, NULL));
         if (r < 0) continue;
         seconds[r] = cli_seconds() - start;
@@ -104,7 +112,7 @@ static double peak_memory(void) {
 }
 
 static enum status bench_row(struct bench_options *o, int threads, int batch) {
-    struct backend *backend = NULL;
+    struct devices devices = {0};
     struct model model = {0};
     uint8_t *pixels = NULL; // (batch, height, width, 3)
     float *logits = NULL;   // (batch, K)
@@ -113,8 +121,8 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
     o->run.threads = threads;
     o->run.batch = batch;
     peak_memory_reset();
-    TRY_OUT(run_backend_open(&o->run, &backend));
-    TRY_OUT(run_model_open(&o->run, backend, (size_t)batch, &model));
+    TRY_OUT(run_devices_open(&o->run, &devices));
+    TRY_OUT(run_model_open(&o->run, &devices, (size_t)batch, &model));
     size_t image = (size_t)model.preprocess.height * (size_t)model.preprocess.width * 3;
     pixels = mem_zalloc((size_t)batch, image);
     logits =
@@ -125,31 +133,24 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
     }
     for (size_t i = 0; i < (size_t)batch * image; i++)
         pixels[i] = (uint8_t)(i * 2654435761u >> 24);
-    TRY_OUT(measure(&model, backend, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms,
-                    &peak));
+    TRY_OUT(measure(&model, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms, &peak));
     double gflops = 2e-6 * model.macs / ms;
     if (!o->header++)
         printf("model\tprecision\timage_size\tthreads\tbatch\tms_per_image\timages_per_second\t"
                "gflops\tpeak_gflops\tof_peak\tpeak_mib\n");
     printf("%s\t%s\t%dx%d\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\t%.1f\n", model.info.name,
-           backend_precision(backend), model.preprocess.height, model.preprocess.width, threads,
-           batch, ms, 1e3 / ms, gflops, peak * 1e-9, gflops * 1e9 / peak, peak_memory());
+           backend_precision(devices.backend[0]), model.preprocess.height, model.preprocess.width,
+           threads, batch, ms, 1e3 / ms, gflops, peak * 1e-9, gflops * 1e9 / peak, peak_memory());
     fflush(stdout);
 out:
     model_release(&model);
-    backend_close(backend);
+    devices_close(&devices);
     mem_free(pixels);
     mem_free(logits);
     return st;
 }
 
 static const struct cli_option rows[] = {
-    {.letter = 'm',
-     .name = "model",
-     .argument = "MODEL",
-     .kind = CLI_STRING,
-     .offset = offsetof(struct bench_options, run.model),
-     .help = "the model to run"},
     {.letter = 'b',
      .name = "batch",
      .argument = "LIST",
@@ -165,7 +166,7 @@ static const struct cli_option rows[] = {
      .parse = parse_list,
      .show = show_list,
      .offset = offsetof(struct bench_options, threads),
-     .help = "CPU threads"},
+     .help = "CPU threads; on a GPU they do nothing"},
     {.name = "image-size",
      .argument = "N|HxW",
      .kind = CLI_SIZE,
@@ -187,16 +188,17 @@ int cmd_bench(int argc, char **argv) {
     struct bench_options o = {.run = run_defaults(), .batches = {2, {1, 8}}, .rounds = 15};
     int cores = threads_available();
     o.threads = cores > 1 ? (struct int_list){2, {1, cores}} : (struct int_list){1, {1}};
-    const struct cli_group groups[] = {{"Options of bench", rows, COUNT_OF(rows), &o},
+    const struct cli_group groups[] = {run_where_group(&o.run),
+                                       {"Options of bench", rows, COUNT_OF(rows), &o},
                                        run_talk_group(&o.run)};
-    const struct cli cli = {.command = "bench",
-                            .synopsis = "[OPTION]...",
-                            .about =
-                                "Times a model's forward pass beside the FMA peak of this machine, "
-                                "measured in the same loop (medians).",
-                            .groups = groups,
-                            .group_count = COUNT_OF(groups),
-                            .max_args = 0};
+    const struct cli cli = {
+        .command = "bench",
+        .synopsis = "[OPTION]...",
+        .about = "Times a model's forward pass beside the fp32 FMA peak of the device, "
+                 "measured in the same loop (medians).",
+        .groups = groups,
+        .group_count = COUNT_OF(groups),
+        .max_args = 0};
     struct cli_args args;
     int code = cli_parse(&cli, argc, argv, &args);
     if (code != CLI_GO) return code;

@@ -1,7 +1,7 @@
 /*
  * vitrine classify: images in, class predictions out. Where a reader of this program begins:
  *
- *   parse -> inputs -> backend_open -> model_open -> pipeline (decode, preprocess) ->
+ *   parse -> inputs -> devices_open -> model_open -> pipeline (decode, preprocess) ->
  *   model_forward (logits) -> softmax -> top_k -> rows
  */
 #include "tools/cli.h"
@@ -16,7 +16,7 @@
 struct classify {
     struct run_options run;
     struct inputs inputs;
-    struct backend *backend;
+    struct devices devices;
     struct model model;
     struct output output;
     struct rows rows;
@@ -52,12 +52,12 @@ static int parse(int argc, char **argv, struct run_options *run, struct cli_args
 }
 
 static enum status open_model(struct classify *c) {
-    TRY(run_backend_open(&c->run, &c->backend));
-    TRY(run_model_open(&c->run, c->backend, c->inputs.count, &c->model));
+    TRY(run_devices_open(&c->run, &c->devices));
+    TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     if (c->model.classes == 0)
         return fail(ST_SHAPE, "%s: has no classification head; 'vitrine features' runs it",
                     c->run.model);
-    c->batch = run_batch(&c->run, c->backend, c->inputs.count);
+    c->batch = c->model.batch;
     c->topk = c->run.topk && c->run.topk < c->model.classes ? c->run.topk : c->model.classes;
     c->logits = mem_zalloc((size_t)c->batch * (size_t)c->model.classes, sizeof *c->logits);
     c->best = mem_zalloc((size_t)c->topk, sizeof *c->best);
@@ -84,6 +84,7 @@ static void predict(struct classify *c, float *logits) {
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct classify *c = context;
     float *logits = c->logits;
+    model_stage(&c->model, batch->ahead, batch->ahead_count);
     if (batch->good) TRY(model_forward(&c->model, batch->pixels, batch->good, logits, NULL));
     for (int i = 0; i < batch->count; i++) {
         const struct pipeline_item *item = &batch->items[i];
@@ -116,6 +117,7 @@ static enum status run_all(struct classify *c) {
                                 .threads = run_threads(&c->run),
                                 .image = run_image_options(&c->run),
                                 .preprocess = &c->model.preprocess,
+                                .look_ahead = devices_gpu(&c->devices),
                                 .stop_on_error = c->run.on_error == RUN_ON_ERROR_STOP,
                                 .progress = run_progress(&c->run)};
     enum status st;
@@ -143,7 +145,7 @@ int cmd_classify(int argc, char **argv) {
     mem_free(c.best);
     mem_free(c.logits);
     model_release(&c.model);
-    backend_close(c.backend);
+    devices_close(&c.devices);
     inputs_release(&c.inputs);
     return code;
 }

@@ -148,12 +148,12 @@ static void draw_test_image(uint8_t *rgb, int height, int width) {
 }
 
 /* Runs `path` on the test picture: the logits, or the pooled features of a model without head. */
-static enum status compute_selftest(const char *path, struct backend *backend,
+static enum status compute_selftest(const char *path, const struct devices *devices,
                                     struct selftest *test) {
     struct model_options options = {.max_batch = 1};
     struct model model = {0};
     enum status st = ST_NOMEM;
-    TRY(model_open(path, &options, backend, &model));
+    TRY(model_open(path, &options, devices, &model));
     test->height = model.preprocess.height;
     test->width = model.preprocess.width;
     test->count = (size_t)(model.classes ? model.classes : model.dim);
@@ -267,12 +267,12 @@ static enum status write_tested(const char *plain, const struct selftest *test, 
  */
 static enum status add_selftest(const char *plain, const char *path) {
     struct backend_options options = {.device = "cpu", .precision = "fp32"};
-    struct backend *backend = NULL;
+    struct devices devices;
     struct selftest test = {0};
     enum status st;
-    TRY(backend_open(&options, &backend));
-    st = compute_selftest(plain, backend, &test);
-    backend_close(backend);
+    TRY(devices_open(&options, &devices));
+    st = compute_selftest(plain, &devices, &test);
+    devices_close(&devices);
     if (st == ST_OK) st = write_tested(plain, &test, path);
     selftest_release(&test);
     return st;

@@ -3,7 +3,7 @@
  * the patches, the patch tokens or all tokens, after any layer. A Swin has patches only, those of
  * the layer's stage.
  *
- *   parse -> inputs -> backend_open -> model_open -> pipeline -> model_forward with taps -> arrays
+ *   parse -> inputs -> devices_open -> model_open -> pipeline -> model_forward with taps -> arrays
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct features {
     int layer; /* -1 = after the last block and the final norm */
     const char *output;
     struct inputs inputs;
-    struct backend *backend;
+    struct devices devices;
     struct model model;
     struct model_layer shape; /* T, P, C behind `layer` */
     struct arrays arrays;
@@ -117,10 +117,10 @@ static enum status open_arrays(struct features *f, enum array_format format) {
 
 static enum status open_model(struct features *f, enum array_format format) {
     size_t T, C;
-    TRY(run_backend_open(&f->run, &f->backend));
-    TRY(run_model_open(&f->run, f->backend, f->inputs.count, &f->model));
+    TRY(run_devices_open(&f->run, &f->devices));
+    TRY(run_model_open(&f->run, &f->devices, f->inputs.count, &f->model));
     TRY(choose(f));
-    f->batch = run_batch(&f->run, f->backend, f->inputs.count);
+    f->batch = f->model.batch;
     T = f->kind == TOKENS_POOLED ? 1 : (size_t)f->shape.tokens;
     C = (size_t)f->shape.dim;
     f->tokens = mem_zalloc((size_t)f->batch * T, C * sizeof *f->tokens);
@@ -164,6 +164,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         taps.pooled = f->tokens;
     else
         taps.tokens = f->tokens;
+    model_stage(&f->model, batch->ahead, batch->ahead_count);
     if (batch->good) TRY(model_forward(&f->model, batch->pixels, batch->good, NULL, &taps));
     for (int i = 0; i < batch->count; i++) {
         const struct pipeline_item *item = &batch->items[i];
@@ -190,6 +191,7 @@ static enum status run_all(struct features *f) {
                                 .threads = run_threads(&f->run),
                                 .image = run_image_options(&f->run),
                                 .preprocess = &f->model.preprocess,
+                                .look_ahead = devices_gpu(&f->devices),
                                 .stop_on_error = f->run.on_error == RUN_ON_ERROR_STOP,
                                 .progress = run_progress(&f->run)};
     return pipeline_run(&pipeline, &f->totals);
@@ -217,7 +219,7 @@ int cmd_features(int argc, char **argv) {
     mem_free(f.tokens);
     mem_free(f.average);
     model_release(&f.model);
-    backend_close(f.backend);
+    devices_close(&f.devices);
     inputs_release(&f.inputs);
     return code;
 }

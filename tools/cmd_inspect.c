@@ -90,13 +90,13 @@ static enum status print_file(struct h5 *file, const struct inspect_options *opt
 /* Runs the stored image; *ratio = max |difference| / max |expected|. */
 static enum status run_selftest(const struct run_options *run, const struct selftest *test,
                                 double *ratio) {
-    struct backend *backend = NULL;
+    struct devices devices = {0};
     struct model model = {0};
     float *output = mem_zalloc(test->count, sizeof *output); // (count)
     double difference = 0, most = 0;
     enum status st = output ? ST_OK : ST_NOMEM;
-    if (st == ST_OK) st = run_backend_open(run, &backend);
-    if (st == ST_OK) st = run_model_open(run, backend, 1, &model);
+    if (st == ST_OK) st = run_devices_open(run, &devices);
+    if (st == ST_OK) st = run_model_open(run, &devices, 1, &model);
     if (st == ST_OK &&
         (model.preprocess.height != test->height || model.preprocess.width != test->width ||
          test->count != (size_t)(model.classes ? model.classes : model.dim)))
@@ -116,7 +116,7 @@ static enum status run_selftest(const struct run_options *run, const struct self
     }
     *ratio = difference / (most > 0 ? most : 1);
     model_release(&model);
-    backend_close(backend);
+    devices_close(&devices);
     mem_free(output);
     return st;
 }

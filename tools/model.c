@@ -2,11 +2,13 @@
 #include "tools/model.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli.h"
 #include "weights/models/embedded.h"
 
 /* "DIR/NAME.h5" in fresh memory if such a file is there, else NULL. */
@@ -104,15 +106,24 @@ static void copy_normalisation(const struct preprocess *rule, float *mean, float
     }
 }
 
-static enum status open_vit(struct h5 *file, int max_batch, struct backend *backend,
-                            struct model *out) {
-    const struct preprocess *rule = &out->preprocess;
+static enum status load_vit(struct h5 *file, int max_batch, const struct preprocess *rule,
+                            struct model_replica *replica) {
     struct vit_options options = {
         .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
-    const struct vit *vit = &out->vit;
-    const struct vit_config *config = &vit->config;
     copy_normalisation(rule, options.mean, options.std);
-    TRY(vit_load(&out->vit, file, &options, backend));
+    return vit_load(&replica->vit, file, &options, replica->backend);
+}
+
+static enum status load_swin(struct h5 *file, int max_batch, const struct preprocess *rule,
+                             struct model_replica *replica) {
+    struct swin_options options = {
+        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
+    copy_normalisation(rule, options.mean, options.std);
+    return swin_load(&replica->swin, file, &options, replica->backend);
+}
+
+static void describe_vit(const struct vit *vit, struct model *out) {
+    const struct vit_config *config = &vit->config;
     out->classes = config->classes;
     out->depth = config->depth;
     out->dim = config->dim;
@@ -124,7 +135,6 @@ static enum status open_vit(struct h5 *file, int max_batch, struct backend *back
         (config->pos_grid_h != vit->grid_h || config->pos_grid_w != vit->grid_w))
         snprintf(out->resampled, sizeof out->resampled, "positions resampled to %dx%d patches",
                  vit->grid_h, vit->grid_w);
-    return ST_OK;
 }
 
 /* "bias tables resampled (windows of stage 3: 7x7 to 5x5)", or "". */
@@ -146,14 +156,7 @@ static void describe_windows(const struct swin *swin, char *text, size_t size) {
     if (used && used < size) snprintf(text + used, size - used, ")");
 }
 
-static enum status open_swin(struct h5 *file, int max_batch, struct backend *backend,
-                             struct model *out) {
-    const struct preprocess *rule = &out->preprocess;
-    struct swin_options options = {
-        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
-    const struct swin *swin = &out->swin;
-    copy_normalisation(rule, options.mean, options.std);
-    TRY(swin_load(&out->swin, file, &options, backend));
+static void describe_swin(const struct swin *swin, struct model *out) {
     out->classes = swin->config.classes;
     out->depth = swin->depth;
     out->dim = swin->stages[swin->config.stages - 1].channels;
@@ -161,12 +164,48 @@ static enum status open_swin(struct h5 *file, int max_batch, struct backend *bac
     out->parameters = swin->parameters;
     out->macs = swin_macs(&swin->config, swin->image_h, swin->image_w);
     describe_windows(swin, out->resampled, sizeof out->resampled);
+}
+
+/* ---- replicas ------------------------------------------------------------------------------- */
+
+static int max_batch_of(const struct model *model, const struct model_replica *replica) {
+    return model->family == MODEL_SWIN ? replica->swin.max_batch : replica->vit.max_batch;
+}
+
+static void count_batch(struct model *model) {
+    model->batch = 0;
+    for (int i = 0; i < model->replica_count; i++)
+        model->batch += max_batch_of(model, &model->replicas[i]);
+}
+
+static void say_smaller(const struct model *model, const struct model_replica *replica,
+                        int wanted) {
+    int got = max_batch_of(model, replica);
+    if (got < wanted && !model->quiet)
+        cli_say("%s: its memory does not hold a batch of %d images: %d from here on",
+                replica->device, wanted, got);
+}
+
+static enum status open_replicas(struct h5 *file, const struct model_options *options,
+                                 const struct devices *devices, struct model *out) {
+    out->replicas = mem_zalloc((size_t)devices->count, sizeof *out->replicas);
+    if (!out->replicas) return ST_NOMEM;
+    for (int i = 0; i < devices->count; i++) {
+        struct model_replica *replica = &out->replicas[out->replica_count++];
+        replica->device = devices->name[i];
+        replica->backend = devices->backend[i];
+        TRY((out->family == MODEL_SWIN ? load_swin : load_vit)(file, options->max_batch,
+                                                               &out->preprocess, replica));
+        say_smaller(out, replica, options->max_batch);
+    }
+    count_batch(out);
     return ST_OK;
 }
 
 static enum status open_file(struct h5 *file, const struct model_options *options,
-                             struct backend *backend, struct model *out) {
+                             const struct devices *devices, struct model *out) {
     struct preprocess_spec spec;
+    out->quiet = options->quiet;
     TRY(model_info_read(file, &out->info));
     TRY(preprocess_spec_read(file, &spec));
     TRY(rule_from_spec(&spec, h5_name(file), &out->preprocess));
@@ -176,49 +215,171 @@ static enum status open_file(struct h5 *file, const struct model_options *option
     else if (strcmp(out->info.family, "vit") != 0)
         return fail(ST_FORMAT, "%s: family is '%s', this version runs 'vit' and 'swin'",
                     h5_name(file), out->info.family);
-    TRY((out->family == MODEL_SWIN ? open_swin : open_vit)(file, options->max_batch, backend, out));
+    TRY(open_replicas(file, options, devices, out));
+    if (out->family == MODEL_SWIN)
+        describe_swin(&out->replicas->swin, out);
+    else
+        describe_vit(&out->replicas->vit, out);
     return read_labels(file, out->classes, &out->labels);
 }
 
 enum status model_open(const char *name, const struct model_options *options,
-                       struct backend *backend, struct model *out) {
+                       const struct devices *devices, struct model *out) {
     struct h5 *file = NULL;
     enum status st;
     *out = (struct model){0};
     TRY(model_find(name, &file));
-    st = open_file(file, options, backend, out);
+    st = open_file(file, options, devices, out);
     if (h5_close(&file) != ST_OK && st == ST_OK) st = ST_IO;
     if (st != ST_OK) model_release(out);
     return st;
 }
 
 void model_release(struct model *model) {
-    vit_release(&model->vit);
-    swin_release(&model->swin);
+    for (int i = 0; i < model->replica_count; i++) {
+        vit_release(&model->replicas[i].vit);
+        swin_release(&model->replicas[i].swin);
+    }
+    mem_free(model->replicas);
     labels_release(&model->labels);
     model_info_release(&model->info);
     *model = (struct model){0};
 }
 
 struct model_layer model_layer_shape(const struct model *model, int layer) {
-    const struct swin *swin = &model->swin;
+    const struct vit *vit = &model->replicas->vit;
+    const struct swin *swin = &model->replicas->swin;
     const struct swin_stage *stage;
     if (model->family == MODEL_VIT)
         return (struct model_layer){
-            .tokens = model->vit.tokens, .prefix = model->vit.prefix, .dim = model->vit.config.dim};
+            .tokens = vit->tokens, .prefix = vit->prefix, .dim = vit->config.dim};
     stage = &swin->stages[swin_layer_stage(&swin->config, layer)];
     return (struct model_layer){.tokens = stage->tokens, .dim = stage->channels};
 }
 
-enum status model_forward(struct model *model, const uint8_t *pixels, int batch, float *logits,
-                          const struct model_taps *taps) {
-    const struct model_taps none = {.layer = -1}, *t = taps ? taps : &none;
+/* ---- the forward ---------------------------------------------------------------------------- */
+
+/* What one replica does of a forward: `count` images and where their results go. */
+struct share {
+    struct model *model;
+    struct model_replica *replica;
+    const uint8_t *pixels; // (count, height, width, 3)
+    int count;
+    float *logits; // (count, K) or NULL
+    struct model_taps taps;
+    enum status st;
+    char sentence[1024];
+    pthread_t thread;
+};
+
+static float *moved(float *values, size_t elements) {
+    return values ? values + elements : NULL;
+}
+
+/* From here on the share begins `count` images later. */
+static void advance(struct share *share, int count) {
+    const struct model *model = share->model;
+    const struct model_layer shape = model_layer_shape(model, share->taps.layer);
+    const size_t n = (size_t)count, h = (size_t)model->preprocess.height,
+                 w = (size_t)model->preprocess.width;
+    share->pixels += n * h * w * 3;
+    share->logits = moved(share->logits, n * (size_t)model->classes);
+    share->taps.tokens = moved(share->taps.tokens, n * (size_t)shape.tokens * (size_t)shape.dim);
+    share->taps.pooled = moved(share->taps.pooled, n * (size_t)model->dim);
+    share->count -= count;
+}
+
+static enum status forward_pass(const struct share *share, int count) {
+    const struct model_taps *t = &share->taps;
     const struct vit_taps vit = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
     const struct swin_taps swin = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
-    if (model->family == MODEL_SWIN)
-        return swin_forward(&model->swin, pixels, batch, logits, &swin);
-    return vit_forward(&model->vit, pixels, batch, logits, &vit);
+    struct model_replica *replica = share->replica;
+    if (share->model->family == MODEL_SWIN)
+        return swin_forward(&replica->swin, share->pixels, count, share->logits, &swin);
+    return vit_forward(&replica->vit, share->pixels, count, share->logits, &vit);
 }
+
+/* After ST_NOMEM: another plan, of half as many images; false when there is none. */
+static bool make_do(const struct share *share) {
+    struct model_replica *replica = share->replica;
+    int batch = max_batch_of(share->model, replica);
+    if (!backend_is_gpu(replica->backend) || batch < 2) return false;
+    if ((share->model->family == MODEL_SWIN ? swin_plan(&replica->swin, batch / 2)
+                                            : vit_plan(&replica->vit, batch / 2)) != ST_OK)
+        return false;
+    say_smaller(share->model, replica, batch);
+    return true;
+}
+
+static void *run_share(void *context) {
+    struct share *share = context;
+    while (share->count > 0 && share->st == ST_OK) {
+        int most = max_batch_of(share->model, share->replica);
+        int count = share->count < most ? share->count : most;
+        share->st = forward_pass(share, count);
+        if (share->st == ST_OK)
+            advance(share, count);
+        else if (share->st == ST_NOMEM && make_do(share))
+            share->st = ST_OK;
+    }
+    if (share->st != ST_OK) snprintf(share->sentence, sizeof share->sentence, "%s", fail_message());
+    return NULL;
+}
+
+/* Replica i's first image of `batch`: each takes as many as its memory holds of all. */
+static int share_begin(const struct model *model, int i, int batch) {
+    int64_t before = 0;
+    for (int r = 0; r < i; r++)
+        before += max_batch_of(model, &model->replicas[r]);
+    return (int)(before * batch / model->batch);
+}
+
+/* Replica 0 in this thread, the others beside it. */
+static enum status run_shares(struct share *shares, int count) {
+    bool beside[DEVICES_MOST] = {false};
+    for (int i = 1; i < count; i++)
+        beside[i] = shares[i].count > 0 &&
+                    pthread_create(&shares[i].thread, NULL, run_share, &shares[i]) == 0;
+    for (int i = 0; i < count; i++)
+        if (!beside[i]) run_share(&shares[i]);
+    for (int i = 1; i < count; i++)
+        if (beside[i]) pthread_join(shares[i].thread, NULL);
+    for (int i = 0; i < count; i++)
+        if (shares[i].st != ST_OK) return fail(shares[i].st, "%s", shares[i].sentence);
+    return ST_OK;
+}
+
+enum status model_forward(struct model *model, const uint8_t *pixels, int batch, float *logits,
+                          const struct model_taps *taps) {
+    struct share shares[DEVICES_MOST];
+    enum status st;
+    for (int i = 0; i < model->replica_count; i++) {
+        int begin = share_begin(model, i, batch);
+        shares[i] = (struct share){.model = model,
+                                   .replica = &model->replicas[i],
+                                   .pixels = pixels,
+                                   .count = batch,
+                                   .logits = logits,
+                                   .taps = taps ? *taps : (struct model_taps){.layer = -1}};
+        advance(&shares[i], begin);
+        shares[i].count = share_begin(model, i + 1, batch) - begin;
+    }
+    st = run_shares(shares, model->replica_count);
+    count_batch(model);
+    return st;
+}
+
+void model_stage(struct model *model, const uint8_t *pixels, int batch) {
+    const size_t image = (size_t)model->preprocess.height * (size_t)model->preprocess.width * 3;
+    for (int i = 0; pixels && i < model->replica_count; i++) {
+        int begin = share_begin(model, i, batch), end = share_begin(model, i + 1, batch);
+        if (end > begin && end - begin <= max_batch_of(model, &model->replicas[i]))
+            backend_stage(model->replicas[i].backend, pixels + (size_t)begin * image,
+                          (size_t)(end - begin) * image);
+    }
+}
+
+/* ---- their outputs -------------------------------------------------------------------------- */
 
 bool all_finite(const float *values, size_t count) {
     for (size_t i = 0; i < count; i++)

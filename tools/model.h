@@ -1,6 +1,7 @@
 /*
- * model: any vitrine model behind one door; the only place that runs both families. A ViT's layers
- * all have the same shape; a Swin's have that of their stage, and no token but the patches.
+ * model: any vitrine model behind one door; the only place that runs both families, and several
+ * GPUs side by side. A ViT's layers all have the same shape; a Swin's have that of their stage, and
+ * no token but the patches.
  */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
@@ -9,11 +10,13 @@
 #include "datasets/preprocess.h"
 #include "kernels/ops.h"
 #include "swin/swin.h"
+#include "tools/devices.h"
 #include "vit/vit.h"
 #include "weights/config.h"
 
 struct model_options {
-    int max_batch;
+    int max_batch;        /* images of a pass, on each device */
+    bool quiet;           /* no word when a GPU's memory does not hold as many */
     int image_h, image_w; /* 0 = the model's */
     /* Overrides of the model's preprocessing; NULL or negative = the model's. */
     double crop_pct;
@@ -25,6 +28,14 @@ struct model_options {
 /* The tokens that a layer leaves: (T, C), of which the first `prefix` lie before the patches. */
 struct model_layer {
     int tokens, prefix, dim;
+};
+
+/* The model on one device. */
+struct model_replica {
+    const char *device; /* its name, the devices' */
+    struct backend *backend;
+    struct vit vit;   /* the family's */
+    struct swin swin; /* is loaded */
 };
 
 struct model {
@@ -39,8 +50,10 @@ struct model {
     double macs;         /* multiply-adds that a pass for logits does, of one image */
     char resampled[320]; /* what was made to fit the image size, for a person; "" = nothing */
     enum model_family { MODEL_VIT, MODEL_SWIN } family;
-    struct vit vit;   /* the family's */
-    struct swin swin; /* is loaded */
+    struct model_replica *replicas; /* (replica_count), one a device */
+    int replica_count;
+    int batch; /* images that model_forward does in one pass on all devices */
+    bool quiet;
 };
 
 /*
@@ -60,15 +73,22 @@ struct model_taps {
  */
 enum status model_find(const char *name, struct h5 **out) MUST_CHECK;
 enum status model_open(const char *name, const struct model_options *options,
-                       struct backend *backend, struct model *out) MUST_CHECK;
-void model_release(struct model *model);
+                       const struct devices *devices, struct model *out) MUST_CHECK;
+void model_release(struct model *model); /* before devices_close */
 
 /* layer -1 to depth-1. */
 struct model_layer model_layer_shape(const struct model *model, int layer);
 
-/* pixels (batch, height, width, 3) -> logits (batch, classes); both outputs may be NULL. */
+/*
+ * pixels (batch, height, width, 3) -> logits (batch, classes); both outputs may be NULL. Any number
+ * of images: the devices share them, each in passes of as many as it takes. A GPU that runs out of
+ * memory halves its passes, says so, and goes on.
+ */
 enum status model_forward(struct model *model, const uint8_t *pixels, int batch, float *logits,
                           const struct model_taps *taps) MUST_CHECK;
+
+/* A hint in front of model_forward: the images of the call behind it (backend_stage). */
+void model_stage(struct model *model, const uint8_t *pixels, int batch);
 
 /* Whether no value is infinite or NaN: a model whose activations overflow is not believed. */
 bool all_finite(const float *values, size_t count);

@@ -209,6 +209,24 @@ static void gather(struct run *run, size_t first, struct pipeline_batch *batch,
     }
 }
 
+/* Tells the batch of the one behind it, that begins at input `first`. */
+static void look_ahead(struct run *run, size_t first, struct pipeline_batch *batch) {
+    int count = 0;
+    bool whole;
+    pthread_mutex_lock(&run->state);
+    while (count < run->pipeline->batch && first + (size_t)count < run->end) {
+        size_t number = first + (size_t)count;
+        const struct slot *slot = &run->slots[number % run->ring];
+        if (!slot->ready || slot->item.number != number || slot->item.error) break;
+        count++;
+    }
+    whole = count == run->pipeline->batch || first + (size_t)count == run->end;
+    pthread_mutex_unlock(&run->state);
+    if (!whole || count == 0) return;
+    batch->ahead = run->pixels + first % run->ring * run->image_bytes;
+    batch->ahead_count = count;
+}
+
 static enum status consume(struct run *run, struct pipeline_item *items,
                            struct pipeline_totals *totals) {
     double begun = cli_seconds(), drawn = begun;
@@ -221,6 +239,8 @@ static enum status consume(struct run *run, struct pipeline_item *items,
         gathered = cli_seconds();
         totals->idle += gathered - start;
         if (batch.count == 0) break;
+        if (run->pipeline->look_ahead && !last)
+            look_ahead(run, first + (size_t)batch.count, &batch);
         st = run->pipeline->on_batch(run->pipeline->context, &batch);
         totals->model += cli_seconds() - gathered;
         totals->images += (size_t)batch.count;
@@ -243,7 +263,7 @@ static enum status consume(struct run *run, struct pipeline_item *items,
 /* A batch that runs, and a slot for every worker beside it, in whole batches. */
 static size_t ring_size(const struct pipeline *pipeline, int workers) {
     size_t batch = (size_t)pipeline->batch, batches = 1;
-    if (workers) batches = 1 + ((size_t)workers + batch - 1) / batch;
+    if (workers) batches = 1 + ((size_t)workers + batch - 1) / batch + pipeline->look_ahead;
     if (pipeline->total && batches > (pipeline->total + batch - 1) / batch)
         batches = (pipeline->total + batch - 1) / batch;
     return batches * batch;

@@ -6,9 +6,9 @@
  * A slot is one input: its path, its fault if it has one, its size and its pixels. The consumer
  * takes `batch` consecutive slots at a time, moves the pixels of the good ones together and calls
  * `on_batch` from the thread that called pipeline_run. Memory is bounded by the ring: a batch that
- * runs beside a slot for every worker, in whole batches. One thread, or one input: no thread is
- * started and the stages alternate. A broken image is an item with a reason; it never stops the
- * run, unless stop_on_error.
+ * runs beside a slot for every worker, in whole batches, and one more where look_ahead wants it.
+ * One thread, or one input: no thread is started and the stages alternate. A broken image is an
+ * item with a reason; it never stops the run, unless stop_on_error.
  */
 #ifndef TOOLS_PIPELINE_H
 #define TOOLS_PIPELINE_H
@@ -36,6 +36,9 @@ struct pipeline_batch {
     int count;
     const uint8_t *pixels; /* (good, height, width, 3): of the items without error, in order */
     int good;
+    /* The pixels of the batch behind it, when all of it is there already and good; else NULL. */
+    const uint8_t *ahead; /* (ahead_count, height, width, 3) */
+    int ahead_count;
 };
 
 /* Seconds summed over all threads, but idle and model, which are the consumer's. */
@@ -58,6 +61,7 @@ struct pipeline {
     struct image_options image;
     const struct preprocess *preprocess;
     bool keep_images;   /* items still hold their decoded picture in on_batch */
+    bool look_ahead;    /* room for a whole batch behind the one that runs; see batch.ahead */
     bool stop_on_error; /* the first failed item is the last one given to on_batch */
     bool progress;      /* a line on stderr */
 };

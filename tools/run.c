@@ -41,11 +41,9 @@ static const char *const output_types[] = {"prob", "logit", NULL};
 static const char *const formats[] = {"text", "tsv", "csv", "json", "jsonl", NULL};
 
 static enum status parse_device(const char *value, void *field) {
-    long number;
-    bool known = strcmp(value, "auto") == 0 || strcmp(value, "cpu") == 0 ||
-                 strcmp(value, "cuda") == 0 ||
-                 (strncmp(value, "cuda:", 5) == 0 && parse_long(value + 5, 0, 1023, &number));
-    if (!known) return fail(ST_USAGE, "auto, cpu, cuda or cuda:N");
+    struct devices devices;
+    if (!devices_parse(value, &devices))
+        return fail(ST_USAGE, "auto, cpu, cuda, cuda:N or cuda:N,N");
     *(const char **)field = value;
     return ST_OK;
 }
@@ -84,12 +82,15 @@ static void show_alpha(const void *field, char *text, size_t size) {
 
 #define FIELD(member) .offset = offsetof(struct run_options, member)
 
+enum { WHERE_ROWS = 3 }; /* the first ones */
+
 static const struct cli_option model_rows[] = {
     {'m', "model", "MODEL", CLI_STRING, FIELD(model),
      .help = "a .h5 file, or the name of an embedded or pulled model\n"
              "(looked for in $VITRINE_MODELS, then the data folder)"},
-    {'d', "device", "DEVICE", CLI_CUSTOM, FIELD(device), .help = "auto, cpu, cuda, cuda:N",
-     .parse = parse_device, .show = show_device},
+    {'d', "device", "DEVICE", CLI_CUSTOM, FIELD(device),
+     .help = "auto, cpu, cuda, cuda:N; cuda:0,1 runs on both", .parse = parse_device,
+     .show = show_device},
     {'p', "precision", "P", CLI_CHOICE, FIELD(precision), .choices = precisions,
      .help = "fp32, bf16, fp16, int8; what the device lacks is refused\n"
              "by name",
@@ -147,6 +148,10 @@ struct cli_group run_model_group(struct run_options *run) {
     return (struct cli_group){"Model and device", model_rows, COUNT_OF(model_rows), run};
 }
 
+struct cli_group run_where_group(struct run_options *run) {
+    return (struct cli_group){"Model and device", model_rows, WHERE_ROWS, run};
+}
+
 struct cli_group run_image_group(struct run_options *run) {
     return (struct cli_group){"Images", image_rows, COUNT_OF(image_rows), run};
 }
@@ -165,9 +170,11 @@ int run_threads(const struct run_options *run) {
     return run->threads ? run->threads : threads_available();
 }
 
-int run_batch(const struct run_options *run, const struct backend *backend, size_t inputs) {
-    int batch = run->batch ? run->batch : backend_is_gpu(backend) ? BATCH_GPU : BATCH_CPU;
-    return inputs < (size_t)batch ? (int)(inputs ? inputs : 1) : batch;
+/* Images of a pass on each device; never more than it will get. */
+static int pass_batch(const struct run_options *run, const struct devices *devices, size_t inputs) {
+    int batch = run->batch ? run->batch : devices_gpu(devices) ? BATCH_GPU : BATCH_CPU;
+    size_t most = (inputs + (size_t)devices->count - 1) / (size_t)devices->count;
+    return most < (size_t)batch ? (int)(most ? most : 1) : batch;
 }
 
 struct backend_options run_backend_options(const struct run_options *run) {
@@ -188,11 +195,12 @@ struct image_options run_image_options(const struct run_options *run) {
 
 /* Points into *run. */
 static struct model_options model_options(const struct run_options *run,
-                                          const struct backend *backend, size_t inputs) {
+                                          const struct devices *devices, size_t inputs) {
     static const enum crop_mode modes[] = {CROP_CENTER, CROP_SQUASH, CROP_BORDER};
     static const enum filter kinds[] = {FILTER_NEAREST, FILTER_BOX,     FILTER_BILINEAR,
                                         FILTER_HAMMING, FILTER_BICUBIC, FILTER_LANCZOS};
-    return (struct model_options){.max_batch = run_batch(run, backend, inputs),
+    return (struct model_options){.max_batch = pass_batch(run, devices, inputs),
+                                  .quiet = run->quiet,
                                   .image_h = run->image_size.height,
                                   .image_w = run->image_size.width,
                                   .crop_pct = run->crop_pct > 0 ? run->crop_pct : -1,
@@ -203,18 +211,19 @@ static struct model_options model_options(const struct run_options *run,
                                   .std = run->std.set ? run->std.value : NULL};
 }
 
-enum status run_backend_open(const struct run_options *run, struct backend **out) {
+enum status run_devices_open(const struct run_options *run, struct devices *out) {
     struct backend_options options = run_backend_options(run);
-    TRY(backend_open(&options, out));
-    if (!run->quiet) cli_say("%s", backend_describe(*out));
+    TRY(devices_open(&options, out));
+    for (int i = 0; i < out->count && !run->quiet; i++)
+        cli_say("%s", backend_describe(out->backend[i]));
     return ST_OK;
 }
 
-enum status run_model_open(const struct run_options *run, struct backend *backend, size_t inputs,
-                           struct model *out) {
-    struct model_options options = model_options(run, backend, inputs);
+enum status run_model_open(const struct run_options *run, const struct devices *devices,
+                           size_t inputs, struct model *out) {
+    struct model_options options = model_options(run, devices, inputs);
     const struct preprocess *rule = &out->preprocess;
-    TRY(model_open(run->model, &options, backend, out));
+    TRY(model_open(run->model, &options, devices, out));
     if (out->resampled[0] && !run->quiet)
         cli_say("%s for images of %dx%d: %.3g G multiply-adds an image", out->resampled,
                 rule->height, rule->width, 1e-9 * out->macs);
@@ -222,7 +231,7 @@ enum status run_model_open(const struct run_options *run, struct backend *backen
         cli_say("%s: images to %dx%d, %s, crop %s %g, mean %g,%g,%g, std %g,%g,%g; batch %d",
                 run->model, rule->height, rule->width, filter_name(rule->interpolation),
                 crop_mode_name(rule->crop_mode), rule->crop_pct, rule->mean[0], rule->mean[1],
-                rule->mean[2], rule->std[0], rule->std[1], rule->std[2], options.max_batch);
+                rule->mean[2], rule->std[0], rule->std[1], rule->std[2], out->batch);
     return ST_OK;
 }
 

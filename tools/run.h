@@ -8,6 +8,7 @@
 #include "datasets/image.h"
 #include "kernels/ops.h"
 #include "tools/cli.h"
+#include "tools/devices.h"
 #include "tools/inputs.h"
 #include "tools/model.h"
 #include "tools/pipeline.h"
@@ -52,26 +53,25 @@ struct run_options {
 struct run_options run_defaults(void);
 
 struct cli_group run_model_group(struct run_options *run); /* -m -d -p -t -b */
+struct cli_group run_where_group(struct run_options *run); /* -m -d -p alone */
 struct cli_group run_image_group(struct run_options *run); /* --image-size ... --on-error */
 struct cli_group run_row_group(struct run_options *run);   /* -k -f -o --output-type */
 struct cli_group run_talk_group(struct run_options *run);  /* -q -v --no-progress */
 
-/* Worker threads and images per forward pass as they will be; never more of either than inputs. */
-int run_threads(const struct run_options *run);
-int run_batch(const struct run_options *run, const struct backend *backend, size_t inputs);
+int run_threads(const struct run_options *run); /* that decode and compute */
 
 struct backend_options run_backend_options(const struct run_options *run);
 struct image_options run_image_options(const struct run_options *run);
 
-/* backend_open by the options, and its one line on stderr unless -q. */
-enum status run_backend_open(const struct run_options *run, struct backend **out) MUST_CHECK;
+/* devices_open by the options, and a line of each on stderr unless -q. */
+enum status run_devices_open(const struct run_options *run, struct devices *out) MUST_CHECK;
 
 /*
- * model_open by the options; says what was resampled for the image size, with -v also how images
- * are prepared.
+ * model_open by the options, for passes of no more than `inputs` images; says what was resampled
+ * for the image size, with -v also how images are prepared.
  */
-enum status run_model_open(const struct run_options *run, struct backend *backend, size_t inputs,
-                           struct model *out) MUST_CHECK;
+enum status run_model_open(const struct run_options *run, const struct devices *devices,
+                           size_t inputs, struct model *out) MUST_CHECK;
 
 /* Whether to draw progress: stderr is a terminal, the results go elsewhere, and nobody said no. */
 bool run_progress(const struct run_options *run);

@@ -65,7 +65,7 @@ struct vit {
 
 struct vit_options {
     int image_h, image_w; /* 0 = the model's own */
-    int max_batch;        /* >= 1; the workspace grows with it */
+    int max_batch;        /* >= 1; the workspace grows with it (vit_plan) */
     float mean[3], std[3];
 };
 
@@ -103,8 +103,12 @@ struct vit_taps {
 enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float *logits,
                         const struct vit_taps *taps) MUST_CHECK;
 
-/* Called by vit_load when the weights are there: binds the workspace and plans the pass. */
-enum status vit_plan(struct vit *vit) MUST_CHECK;
+/*
+ * Binds the workspace for max_batch images and plans the pass; called by vit_load when the weights
+ * are there, and again to make do with less memory. What a GPU's memory does not hold is halved, at
+ * last to one image: vit->max_batch is what it came to. ST_NOMEM, ST_DEVICE.
+ */
+enum status vit_plan(struct vit *vit, int max_batch) MUST_CHECK;
 
 /*
  * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.

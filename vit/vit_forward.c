@@ -205,7 +205,7 @@ enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float
     return backend_sync(vit->backend);
 }
 
-enum status vit_plan(struct vit *vit) {
+static enum status plan(struct vit *vit) {
     struct backend *be = vit->backend;
     int last = vit->config.depth - 1;
     float nothing[1]; /* stands for host buffers: nothing is read while planning */
@@ -216,6 +216,8 @@ enum status vit_plan(struct vit *vit) {
                                   .probs_count = 1,
                                   .probs = nothing};
 
+    backend_release_arena(be, &vit->workspace);
+    backend_release_arena(be, &vit->probs_arena);
     workspace_layout(vit);
     TRY(backend_reserve(be, &vit->workspace, "the model's workspace"));
     workspace_layout(vit);
@@ -231,6 +233,14 @@ enum status vit_plan(struct vit *vit) {
     run_forward(vit, NULL, vit->max_batch, nothing, &everything);
     vit->probs_arena = (struct arena){0};
     return backend_plan_end(be);
+}
+
+enum status vit_plan(struct vit *vit, int max_batch) {
+    enum status st;
+    vit->max_batch = max_batch;
+    while ((st = plan(vit)) == ST_NOMEM && backend_is_gpu(vit->backend) && vit->max_batch > 1)
+        vit->max_batch /= 2;
+    return st;
 }
 
 struct vit_macs vit_macs_parts(const struct vit_config *config) {

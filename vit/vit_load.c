@@ -312,7 +312,6 @@ static enum status set_sizes(struct vit *vit, const struct vit_options *options,
     if (!config->positions) config->pos_grid_h = config->pos_grid_w = 0;
     vit->patches = vit->grid_h * vit->grid_w;
     vit->tokens = vit->prefix + vit->patches;
-    vit->max_batch = options->max_batch;
     config->image_h = h;
     config->image_w = w;
     vit->patch = (struct patch_spec){.image_h = h, .image_w = w, .patch_h = ph, .patch_w = pw};
@@ -356,7 +355,7 @@ enum status vit_load(struct vit *vit, struct h5 *file, const struct vit_options 
         vit->pool.query = mem_zalloc((size_t)vit->config.dim, sizeof(float));
     if (!vit->blocks || (vit->config.pool == POOL_MAP && !vit->pool.query)) TRY_OUT(ST_NOMEM);
     TRY_OUT(load_parameters(vit, file));
-    TRY_OUT(vit_plan(vit));
+    TRY_OUT(vit_plan(vit, options->max_batch));
 out:
     if (st != ST_OK) vit_release(vit);
     return st;
