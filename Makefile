@@ -84,6 +84,13 @@ SIMT_OBJS := $(if $(filter 1,$(HAVE_CXX)),$(patsubst %,$(BUILD)/%.simt.o,$(wildc
 DNN_OBJS  := $(if $(filter 1,$(HAVE_CUDNN)),$(patsubst %.cu,$(BUILD)/%.host.o,$(wildcard kernels/cuda_dnn*.cu)))
 # Padding of a kernel's arguments must not look like addresses (tests/fake_cuda.h).
 SIMT_INIT := $(shell echo | $(CXX) -ftrivial-auto-var-init=pattern -x c++ -fsyntax-only - 2>/dev/null && echo -ftrivial-auto-var-init=pattern)
+# The CUDA backend, opened at run time: for the GPUs that are here, else for all.
+CUDA_ARCHS ?= $(or $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u),75 80 86 89 90 100 120)
+CUDA_OBJS  := $(patsubst %.cu,$(BUILD)/%.cuda.o,$(wildcard kernels/*.cu))
+CUDA_LIB   := $(BUILD)/libvitrine_cuda.so
+NVCC_FLAGS := -std=c++17 -O3 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+              $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+              $(if $(filter 100,$(CUDA_ARCHS)),-gencode arch=compute_100$(comma)code=compute_100)
 FUZZERS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz_*.c))
 MODELS    := $(wildcard weights/models/*.h5)
 
@@ -91,8 +98,8 @@ MODELS    := $(wildcard weights/models/*.h5)
 
 .PHONY: FORCE all deps demo test tests test-run cuda gpu-check test-cuda cubins bench asan fuzz lint format install clean help report
 
-## all: the binary, build/vitrine
-all: report $(BINARY)
+## all: the binary, build/vitrine, and where nvcc is found the CUDA backend beside it
+all: report $(BINARY) $(if $(SAN),,$(if $(filter 1,$(HAVE_NVCC)),$(CUDA_LIB)))
 
 report:
 	@sh tools/capabilities.sh \
@@ -105,6 +112,8 @@ report:
 	  "WebP=$(HAVE_WEBP)=libwebp-dev=WebP" \
 	  "TIFF=$(HAVE_TIFF)=libtiff-dev=TIFF" \
 	  "HEIF=$(HAVE_HEIF)=libheif-dev=HEIC and AVIF" \
+	  "nvcc=$(HAVE_NVCC)=cuda-toolkit-13 (from NVIDIA)=running on NVIDIA GPUs" \
+	  "cuDNN=$(HAVE_CUDNN)=libcudnn9-dev-cuda-13 (from NVIDIA)=long attention and convolutions there" \
 	  "cmocka=$(HAVE_CMOCKA)=libcmocka-dev=the tests"
 
 # A change of flags or of what was found rebuilds.
@@ -112,6 +121,9 @@ FLAG_TEXT := $(CC) $(CXX) $(SIMT_INIT) $(CPPFLAGS) $(ALL_CFLAGS) $(LDFLAGS) $(LI
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAG_TEXT))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAG_TEXT))' > $@
+$(BUILD)/flags.cuda: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(NVCC) $(NVCC_FLAGS) $(subst ','\'',$(CPPFLAGS))' | cmp -s - $@ || printf '%s\n' '$(NVCC) $(NVCC_FLAGS) $(subst ','\'',$(CPPFLAGS))' > $@
 FORCE:
 
 compile = @mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(1) -MMD -MP -c $< -o $@
@@ -180,7 +192,7 @@ test:
 tests: $(TESTS) $(FUZZERS)
 
 test-run:
-	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh
+	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tools/cubins.sh
 
 ## asan: the whole test suite under the address and undefined-behaviour sanitizers
 asan:
@@ -191,19 +203,13 @@ fuzz:
 	@$(MAKE) --no-print-directory SAN=address,undefined CFLAGS="-O1 -g" -j$(JOBS) all tests
 	@for f in $(FUZZERS:$(BUILD)/%=build/address-undefined/%); do FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200000} $$f || exit 1; done
 
-# The CUDA backend: one object a file, device code for every architecture, opened at run time.
-CUDA_ARCHS := 75 80 86 89 90 100 120
-CUDA_OBJS  := $(patsubst %.cu,$(BUILD)/%.cuda.o,$(wildcard kernels/*.cu))
-CUDA_LIB   := $(BUILD)/libvitrine_cuda.so
-NVCC_FLAGS := -std=c++17 -O3 -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
-              $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
-              -gencode arch=compute_100,code=compute_100
-
-$(BUILD)/%.cuda.o: %.cu $(BUILD)/flags
-	@mkdir -p $(@D) && $(NVCC) $(NVCC_FLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+# One object a file, device code for every architecture; ptxas's word on registers and spills beside it.
+$(BUILD)/%.cuda.o: %.cu $(BUILD)/flags.cuda
+	@mkdir -p $(@D) && $(NVCC) $(NVCC_FLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@ 2>$(@:.o=.log) || { cat $(@:.o=.log); exit 1; }
+	@grep -v -e '^ptxas info' -e 'bytes stack frame' $(@:.o=.log) || true
 
 $(CUDA_LIB): $(CUDA_OBJS)
-	@$(NVCC) -shared $^ -lcublasLt -ldl -o $@
+	@$(NVCC) -shared $^ -lcublasLt -ldl $(CUDA_HOME:%=-Xlinker -rpath=%/lib64) -o $@
 
 ## cuda: the CUDA backend, build/libvitrine_cuda.so; `vitrine` opens it when it is there
 cuda:
@@ -226,9 +232,9 @@ CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend %test_cuda
 test-cuda: $(CUDA_TESTS)
 	@BUILD=$(BUILD) sh tests/run.sh $^
 
-## cubins: the CUDA kernels compiled for every architecture; their registers, shared memory and spills
-cubins:
-	@sh tools/cubins.sh "$(NVCC)" $(BUILD)/cubins
+## cubins: every CUDA kernel's registers, shared memory and spills, for every architecture built
+cubins: cuda
+	@sh tools/cubins.sh $(BINARY)
 
 ## bench: the embedded model's speed beside the FMA peak of this machine
 bench: all
@@ -242,9 +248,10 @@ lint:
 format:
 	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | grep -v '^tests/ref/')
 
-## install: the binary into PREFIX/bin
+## install: the binary into PREFIX/bin, the CUDA backend into PREFIX/lib
 install: all
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/vitrine
+	if [ -f $(CUDA_LIB) ]; then install -D -m 755 $(CUDA_LIB) $(DESTDIR)$(PREFIX)/lib/libvitrine_cuda.so; fi
 
 ## clean: removes build/
 clean:

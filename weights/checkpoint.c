@@ -150,10 +150,41 @@ static char *folder_of(const char *path) {
     return str_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
+/* ---- containers ------------------------------------------------------------------------------ */
+
+/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it and read strictly. */
+static bool is_safetensors(const uint8_t *bytes, size_t size) {
+    return foreign_kind(bytes, size) == NULL;
+}
+
+/* The file may carry its config along. */
+static enum status parse_safetensors(struct checkpoint *out) {
+    TRY(safetensors_parse(out->map, out->map_size, out->weights_path, &out->tensors, &out->count));
+    if (!out->config_json)
+        out->config_json = safetensors_metadata(out->map, out->map_size, "config");
+    return ST_OK;
+}
+
+/* The first that recognises the bytes. */
+static const struct container *const containers[] = {
+    &(const struct container){"safetensors", is_safetensors, parse_safetensors},
+};
+
+static enum status parse_file(struct checkpoint *out) {
+    const char *kind;
+    for (size_t i = 0; i < COUNT_OF(containers); i++) {
+        if (!containers[i]->recognise(out->map, out->map_size)) continue;
+        out->container = containers[i]->name;
+        return containers[i]->parse(out);
+    }
+    kind = foreign_kind(out->map, out->map_size);
+    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors files", out->weights_path,
+                kind ? kind : "of no kind that is known");
+}
+
 static enum status open_all(const char *path, struct checkpoint *out) {
     struct stat info;
     char *folder;
-    const char *kind;
     enum status st;
     out->path = str_copy(path);
     if (!out->path) return ST_NOMEM;
@@ -163,20 +194,12 @@ static enum status open_all(const char *path, struct checkpoint *out) {
         return ST_NOMEM;
     }
     TRY(map_file(out));
-    kind = foreign_kind(out->map, out->map_size);
-    if (kind)
-        return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors files", out->weights_path,
-                    kind);
-    TRY(safetensors_parse(out->map, out->map_size, out->weights_path, &out->tensors, &out->count));
-    out->container = "safetensors";
     folder = folder_of(out->weights_path);
     if (!folder) return ST_NOMEM;
     st = read_beside(folder, "config.json", &out->config_json);
     if (st == ST_OK) st = read_beside(folder, "preprocessor_config.json", &out->preprocessor_json);
     mem_free(folder);
-    if (st == ST_OK && !out->config_json) /* a file of its own may carry its config along */
-        out->config_json = safetensors_metadata(out->map, out->map_size, "config");
-    return st;
+    return st == ST_OK ? parse_file(out) : st;
 }
 
 enum status checkpoint_open(const char *path, struct checkpoint *out) {
@@ -191,6 +214,7 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->count; i++)
         mem_free(checkpoint->tensors[i].name);
     mem_free(checkpoint->tensors);
+    mem_free(checkpoint->memory);
     mem_free(checkpoint->path);
     mem_free(checkpoint->weights_path);
     mem_free(checkpoint->config_json);

@@ -9,14 +9,15 @@
 struct checkpoint {
     char *path;             /* as given, owned */
     char *weights_path;     /* the weight file itself, owned */
-    const char *container;  /* "safetensors" */
+    const char *container;  /* its name, "safetensors" */
     struct tensor *tensors; /* (count), sorted by name, owned */
     size_t count;
     char *config_json;       /* text of config.json beside the weights, or NULL; owned */
     char *preprocessor_json; /* text of preprocessor_config.json, or NULL; owned */
     char sha256[65];         /* of the weight file, hexadecimal; "" until checkpoint_hash */
-    void *map;               /* the mapping tensors point into */
+    void *map;               /* the file, mapped */
     size_t map_size;
+    void *memory; /* mem_free'd with it: what the reader had to unpack; or NULL */
 };
 
 /* A file, or a folder holding config.json and model.safetensors. ST_IO, ST_FORMAT. */
@@ -24,6 +25,22 @@ enum status checkpoint_open(const char *path, struct checkpoint *out) MUST_CHECK
 void checkpoint_release(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
+
+/*
+ * A kind of weight file. The readers are listed in checkpoint.c, the one that recognises the bytes
+ * reads them.
+ */
+struct container {
+    const char *name; /* for messages */
+    bool (*recognise)(const uint8_t *bytes, size_t size);
+    /*
+     * Fills tensors (tensors_sort'ed) and count of *out, their data in out->map or out->memory;
+     * config_json too, where the container has one and no file beside it had. The bytes are
+     * out->map, the file's name for sentences is out->weights_path. Whatever the file says of
+     * itself may be a lie: every size is checked, nothing is executed. ST_FORMAT, ST_NOMEM.
+     */
+    enum status (*parse)(struct checkpoint *out) MUST_CHECK;
+};
 
 /*
  * The safetensors reader: header checked as the format says (length, JSON, dtypes, offsets

@@ -217,10 +217,6 @@ static int by_begin(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 /* Neither hole nor overlap, and the last one ends where the file does. */
 static enum status check_layout(struct span *spans, size_t count, size_t buffer, const char *path) {
     size_t end = 0;
@@ -260,12 +256,7 @@ static enum status read_entries(const cJSON *root, const char *path, const uint8
     TRY(check_layout(spans, *count, buffer_size, path));
     for (size_t i = 0; i < *count; i++) /* spans are in another order now; each knows its tensor */
         tensors[spans[i].tensor - tensors].data = buffer + spans[i].begin;
-    qsort(tensors, *count, sizeof *tensors, by_name);
-    for (size_t i = 1; i < *count; i++) {
-        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0)
-            return fail(ST_FORMAT, "%s: tensor %s is there twice", path, tensors[i].name);
-    }
-    return ST_OK;
+    return tensors_sort(tensors, *count, path);
 }
 
 /* The header's place and JSON tree (to be cJSON_Delete'd). */

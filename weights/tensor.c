@@ -2,6 +2,7 @@
 #include "weights/tensor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -31,6 +32,19 @@ bool dtype_find(const char *name, enum dtype *out) {
 
 size_t dtype_size(enum dtype dtype) {
     return (size_t)dtype < COUNT_OF(dtypes) ? dtypes[dtype].size : 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct tensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+enum status tensors_sort(struct tensor *tensors, size_t count, const char *path) {
+    if (count) qsort(tensors, count, sizeof *tensors, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(tensors[i - 1].name, tensors[i].name) == 0)
+            return fail(ST_FORMAT, "%s: tensor %s is there twice", path, tensors[i].name);
+    return ST_OK;
 }
 
 size_t tensor_count(const struct tensor *tensor) {

@@ -37,6 +37,9 @@ struct tensor {
     size_t bytes;
 };
 
+/* By name, as checkpoint_find wants them; two of a name are ST_FORMAT, a fault of `path`. */
+enum status tensors_sort(struct tensor *tensors, size_t count, const char *path) MUST_CHECK;
+
 /* The product of the dims; they were checked when the tensor was made. */
 size_t tensor_count(const struct tensor *tensor);
 /* "(768, 3, 16, 16)" into buf; returns buf. */
