@@ -159,6 +159,7 @@ $(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_
 STANDIN := $(if $(filter 1,$(HAVE_CXX)),$(BUILD)/tests/standin/libvitrine_cuda.so)
 $(STANDIN): $(SIMT_OBJS)
 	@mkdir -p $(@D) && $(CC) -shared $(LDFLAGS) $^ -o $@
+	@$(CC) -shared -x c /dev/null -o $(@D)/libcuda.so.1
 $(BUILD)/tests/test_devices: LDFLAGS += -rdynamic -Wl,-rpath,'$$ORIGIN/standin'
 $(BUILD)/tests/test_devices: | $(STANDIN)
 

@@ -35,10 +35,15 @@ static bool beside_program(const char *folder, const char *file, char *path, siz
     return length > 0 && (size_t)length < size && access(path, F_OK) == 0;
 }
 
-/* The CUDA backend's library stays loaded: its driver would not like to be taken away. */
+/*
+ * The CUDA backend's library stays loaded: its driver would not like to be taken away. Without a
+ * driver it is not looked at: cuBLASLt, which comes with it, costs 0.3 s and 200 MiB.
+ */
 static enum status load_cuda(void **library) {
     static const char *const folders[] = {"", "../lib/"};
     char path[PATH_MAX];
+    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+        return fail(ST_DEVICE, "no NVIDIA driver is installed (libcuda.so.1)");
     for (size_t i = 0; i < COUNT_OF(folders); i++) {
         if (!beside_program(folders[i], CUDA_LIBRARY, path, sizeof path)) continue;
         *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

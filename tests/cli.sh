@@ -625,12 +625,12 @@ check "  its row" equal "$(tail -n 1 out | cut -f 1-5 | tr '\t' ' ')" "swin-v1 f
 # gpu ARGUMENT...: as run, on a machine with two of them.
 gpu() {
     last="vitrine $*"
-    FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work "$work/gpu/vitrine" "$@" >"$work/out" 2>"$work/err"
+    LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work "$work/gpu/vitrine" "$@" >"$work/out" 2>"$work/err"
     rc=$?
 }
 if [ -f "$standin" ]; then
     mkdir gpu
-    cp "$bin" "$standin" gpu/
+    cp "$bin" "$(dirname "$standin")"/* gpu/
     run classify -q -m "$ref/vit_token.h5" -d cpu -k 1 -f tsv good
     cp out cpu.tsv
     for device in cuda:1 cuda:0,1; do

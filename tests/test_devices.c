@@ -1,7 +1,7 @@
 /*
  * devices: models on one, two and three GPUs and in memory that runs out, through the library that
  * the program opens: the stand-in (tests/fake_cuda.h) in tests/standin/, found by this program's
- * run path. What is right is what the CPU, or one GPU, makes of the same images.
+ * run path, as is an empty driver. What is right is what the CPU makes of the same images.
  */
 #include "tools/model.h" // before cmocka.h, which has a macro `fail`
 
