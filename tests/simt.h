@@ -50,6 +50,9 @@ int simt_site_count(void);
 const char *simt_site_name(int site);
 void simt_forget_sites(void);
 
+/* Tensor core products (m16n8k16, 4096 FLOP) that warps did. */
+extern long simt_products;
+
 /* Global memory that 16-byte accesses may touch; with none watched they may touch all. */
 void simt_watch(const void *base, size_t size);
 void simt_unwatch(void);

@@ -167,6 +167,8 @@ static void multiply(const uint32_t operands[32][6], bool bf16_values, float pro
     }
 }
 
+long simt_products;
+
 void simt_mma(float *c, const uint32_t *a, const uint32_t *b, bool bf16_values, simt_place here) {
     struct warp *w = &simt_run.warps[simt_self()->warp];
     unsigned place = w->turn & 1;
@@ -177,6 +179,7 @@ void simt_mma(float *c, const uint32_t *a, const uint32_t *b, bool bf16_values, 
         simt_stop("mma_m16n8k16 of bf16 at %s:%d: the device has none", here.file, here.line);
     if (simt_arrive_warp("mma_m16n8k16", here)) {
         multiply(w->operands[place], bf16_values, w->product[place]);
+        simt_products++;
         simt_release_warp();
     }
     c[0] += w->product[place][g][t];

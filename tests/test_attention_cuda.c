@@ -220,6 +220,29 @@ static void huge_scores(void **state) {
     }
 }
 
+/* Of the tensor cores' work, what is between real queries, keys and channels: counted. */
+static void useful_work(void **state) {
+    static const struct {
+        int tokens, dim;
+        double least;
+    } rows[] = {{49, 32, 0.585}, {64, 32, 1},     {144, 32, 1},    {197, 64, 0.895},
+                {256, 64, 1},    {257, 80, 0.89}, {577, 64, 0.949}, {197, 72, 0.80}};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int n = rows[i].tokens, d = rows[i].dim;
+        struct head_shape shape = {n, n, d, n, SCORE_DOT, 0, "useful work"};
+        struct subject s;
+        double useful;
+        subject_of_head(&s, &shape, CUDA_FP16, SPARE_WIDE, 1);
+        simt_products = 0;
+        assert_true(run(&s, &schedules[0], false));
+        useful = 4.0 * n * n * d * s.desc.heads / (4096.0 * (double)simt_products);
+        printf("N = %d, D = %d: %.1f %% of the products are useful\n", n, d, 100 * useful);
+        assert_true(useful >= rows[i].least && useful <= 1);
+        subject_release(&s);
+    }
+}
+
 static void refusals(void **state) {
     static const struct {
         enum attention_pattern pattern;
@@ -250,10 +273,15 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_against_double),  cmocka_unit_test(windows_against_double),
-        cmocka_unit_test(smaller_devices),       cmocka_unit_test(large_window),
-        cmocka_unit_test(batch_does_not_matter), cmocka_unit_test(not_a_number),
-        cmocka_unit_test(huge_scores),           cmocka_unit_test(refusals),
+        cmocka_unit_test(heads_against_double),
+        cmocka_unit_test(windows_against_double),
+        cmocka_unit_test(smaller_devices),
+        cmocka_unit_test(large_window),
+        cmocka_unit_test(batch_does_not_matter),
+        cmocka_unit_test(not_a_number),
+        cmocka_unit_test(huge_scores),
+        cmocka_unit_test(useful_work),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # cubins.sh BUILD/vitrine: each CUDA kernel's registers, with static shared memory and spilled bytes where there are any,
-# as ptxas told them when BUILD/libvitrine_cuda.so was built (make cuda, BUILD/kernels/*.cuda.log); no GPU is needed.
+# and the warps that an SM's 65536 registers hold, on the last architecture. As ptxas told them when
+# BUILD/libvitrine_cuda.so was built (make cuda, BUILD/kernels/*.cuda.log); no GPU is needed.
 # Fails where a kernel spills on sm_80 or later.
 build=$(dirname "$1")
 if [ ! -f "$build/libvitrine_cuda.so" ]; then
@@ -37,6 +38,8 @@ demangle <"$usage" | sed -e 's/(anonymous namespace):://g' -e 's/__half/fp16/g' 
         sub(/ [0-9]+ [0-9]+ [0-9]+$/, "", kernel)
         sub(/\(.*/, "", kernel)
         if (!(kernel in seen)) { seen[kernel] = 1; order[++count] = kernel }
+        held[kernel] = int(65536 / (int((registers + 7) / 8) * 8 * 32)) # of the newest architecture
+        if (held[kernel] > 64) held[kernel] = 64
         cell[kernel, arch] = registers (shared > 0 ? "/" shared : "") (spilled > 0 ? "!" spilled : "")
         if (spilled > 0 && arch >= 80) bad = bad sprintf("%s spills %d bytes on sm_%s\n", kernel, spilled, arch)
     }
@@ -44,11 +47,11 @@ demangle <"$usage" | sed -e 's/(anonymous namespace):://g' -e 's/__half/fp16/g' 
         n = split(archs, list, " ")
         printf "%-40s", "registers/static shared bytes!spilled"
         for (i = 1; i <= n; i++) printf " %10s", "sm_" list[i]
-        printf "\n"
+        printf " %6s\n", "warps"
         for (k = 1; k <= count; k++) {
             printf "%-40s", order[k]
             for (i = 1; i <= n; i++) printf " %10s", cell[order[k], list[i]]
-            printf "\n"
+            printf " %6d\n", held[order[k]]
         }
         printf "%s", bad
         if (count == 0) print "no kernels"
