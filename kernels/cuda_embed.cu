@@ -4,11 +4,12 @@
  *   product       pixels -> patch matrix (B, N, 3*ph*pw) -> cuBLASLt, + bias
  *   convolution   pixels -> normalised (B, H*W, 4) -> cuDNN's convolution of stride = patch, + bias
  *
- * The matrix moves 6 bytes a pixel in 16 bits, the pixels for cuDNN 8: a fourth channel of zeros
- * keeps a pixel in one 8-byte load, for which cuDNN has the same engines as for 8 channels (asked
- * for sm_80 to sm_100 by test_cuda_dnn). In turn the matrix is written in patch order. Which one
- * wins is a question of the shape, so both are timed (cuda_choice); asked are batches that pay for
- * opening cuDNN. FLOPs 2*B*N*C*3*ph*pw. Not yet timed on a GPU.
+ * The matrix is 6 bytes a pixel in 16 bits, the pixels for cuDNN are 8: a fourth channel of zeros
+ * keeps a pixel in one 8-byte load, and cuDNN has plans for it wherever it has some for the usual 8
+ * channels (test_cuda_dnn asks sm_75 to sm_100). In turn the matrix is written in another order
+ * than pixels are read. Which one wins is a question of the shape, so both are timed
+ * (cuda_choice); asked are batches that pay for opening cuDNN. FLOPs 2*B*N*C*3*ph*pw. Not yet timed
+ * on a GPU.
  */
 #include "kernels/cuda_backend.cuh"
 

@@ -72,7 +72,7 @@ fi
 step "speed" 120 "$build/gpu_check" "$device" bench "$work" \
     vit_base_patch16_224 swin_tiny_patch4_window7_224 swin_base_patch4_window7_224 vit_large_patch16_224
 
-step "own kernels and cuDNN" 90 "$build/gpu_check" "$device" cudnn "$work/cache"
+step "own kernels and cuDNN" 90 "$build/gpu_check" "$device" cudnn "$(cd "$work" && pwd)/cache"
 
 [ -n "${WORK:-}" ] || rm -rf "$work"
 say "$(($(date +%s) - began)) s in all; $([ $failed = 0 ] && echo 'every step passed' || echo 'SOME STEP FAILED'); written to $report"
