@@ -284,13 +284,14 @@ static void test_threshold(void **state) {
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* One pass of everything; the counts say what it took. */
+/* One pass of both ops; the counts say what it took. */
 static void pass(int fastest) {
+    static const struct attention_row row = {8, 257, 1, 8, 0, false, "kept"};
     struct duo duo;
     fake_cuda_reset();
     fake_cuda_options.fastest_plan = fastest;
     duo_start(&duo, "fp16", precisions[HALF].op);
-    attend(&duo, &long_rows[0], 0.3f);
+    attend(&duo, &row, 0.3f);
     embed(&duo, &embeds[0], 1, false);
     duo_close(&duo);
     assert_true(duo.good);
@@ -395,6 +396,7 @@ static void test_model(void **state) {
     setenv("VITRINE_CUDNN", "1", 1);
     for (int p = HALF; p < TYPES; p++)
         for (int fastest = 0; fastest <= 2; fastest++) {
+            if (p != HALF && fastest != 1) continue;
             fake_cuda_reset();
             fake_cuda_options.fastest_plan = fastest;
             grown(&s, precisions[p].name);
