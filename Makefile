@@ -153,7 +153,7 @@ $(BUILD)/%.simt.o: % $(BUILD)/flags
 	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fPIC -fno-exceptions -fno-rtti -fno-strict-aliasing \
 	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
 	  -MMD -MP -x c++ -c $< -o $@
-$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend: $(SIMT_OBJS)
+$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend $(BUILD)/tests/test_cuda_cudnn: $(SIMT_OBJS)
 
 # The same as the library that the program opens, so that whole commands run on "GPUs".
 STANDIN := $(if $(filter 1,$(HAVE_CXX)),$(BUILD)/tests/standin/libvitrine_cuda.so)
@@ -229,7 +229,7 @@ gpu-check:
 	@BUILD=$(BUILD) NVCC="$(NVCC)" sh tools/gpu-check.sh
 
 ## test-cuda: the tests of the CUDA kernels and backend, in the simulator and on the stand-in (no GPU)
-CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend %test_cuda_dnn,$(TESTS))
+CUDA_TESTS := $(filter %_cuda %_mutants %test_simt %test_cuda_backend %test_cuda_cudnn %test_cuda_dnn,$(TESTS))
 test-cuda: $(CUDA_TESTS)
 	@BUILD=$(BUILD) sh tests/run.sh $^
 

@@ -395,6 +395,7 @@ static void cuda_close(struct backend *be) {
     while (cuda->block_count > 0)
         (void)cudaFree(cuda->blocks[--cuda->block_count]);
     mem_free(cuda->blocks);
+    cuda_choice_release(cuda);
     if (cuda->part_host != NULL) (void)cudaFreeHost(cuda->part_host);
     if (cuda->lt != NULL) (void)cublasLtDestroy(cuda->lt);
     if (cuda->copy != NULL) (void)cudaStreamDestroy(cuda->copy);
@@ -464,7 +465,7 @@ static enum status find_precision(struct cuda *cuda, const char *precision) {
 
 static enum status set_up(struct cuda *cuda) {
     static struct cudaDeviceProp properties;
-    const char *tf32 = getenv("VITRINE_TF32");
+    const char *tf32 = getenv("VITRINE_TF32"), *cudnn = getenv("VITRINE_CUDNN");
     size_t version;
     CUDA_TRY("the device", cudaSetDevice(cuda->device));
     CUDA_TRY("the device", cudaGetDeviceProperties(&properties, cuda->device));
@@ -476,10 +477,14 @@ static enum status set_up(struct cuda *cuda) {
     LT_TRY("cuBLASLt", cublasLtCreate(&cuda->lt));
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->tf32 = cuda->type == CUDA_FP32 && tf32 != NULL && strcmp(tf32, "1") == 0;
+    cuda->cudnn = CUDNN_LARGE;
+    if (cudnn != NULL && strcmp(cudnn, "0") == 0) cuda->cudnn = CUDNN_NEVER;
+    if (cudnn != NULL && strcmp(cudnn, "1") == 0) cuda->cudnn = CUDNN_ALWAYS;
     cuda->scratch.what = "the products' scratch";
     cuda->patches.what = "the patch matrix";
+    cuda->image.what = "the normalised pixels";
     cuda->part.what = "the memory of reads and writes";
-    cuda->workspace.what = "cuBLASLt's workspace";
+    cuda->workspace.what = "the libraries' workspace";
     version = cublasLtGetVersion();
     snprintf(cuda->be.description, sizeof cuda->be.description,
              "cuda:%d: %.100s, sm_%d%d, %s%s, cuBLASLt %zu.%zu", cuda->device, properties.name,

@@ -12,15 +12,18 @@
  *   cuda_graphs    lists, the graphs made of them, the flush
  *   cuda_pixels    the pixels' way to the device, beside the computation
  *   linear_cuda    products by cuBLASLt, and what its epilogues do not do
- *   cuda_tuning    which algorithm was the fastest, kept on disk
+ *   cuda_choice    attention and embedding: the own kernels, or cuDNN where that was faster
+ *   cuda_embed     the patch embedding, both ways
+ *   cuda_tuning    what was the fastest, kept on disk
  *
  * Compiled by nvcc, and for the tests by the C++ compiler over tests/fake/, a stand-in of the
- * runtime and of cuBLASLt that checks what is asked of it.
+ * runtime, cuBLASLt and cuDNN that checks what is asked of it.
  */
 #ifndef KERNELS_CUDA_BACKEND_CUH
 #define KERNELS_CUDA_BACKEND_CUH
 
 #include "kernels/backend.h"
+#include "kernels/cuda_dnn.h"
 #include "kernels/cuda_kernels.h"
 
 #include <cublasLt.h>
@@ -30,7 +33,7 @@
 enum {
     CUDA_GRAPHS = 16,        /* lists remembered; the least recently used goes */
     CUDA_SLOTS = 3,          /* of pixels under way */
-    CUDA_WORKSPACE_MIB = 32, /* of cuBLASLt */
+    CUDA_WORKSPACE_MIB = 32, /* of cuBLASLt and cuDNN */
     CUDA_PART_MIB = 4        /* a read or write goes in parts of at most that */
 };
 
@@ -42,6 +45,8 @@ struct cuda_linear {
     size_t pitch;     /* in, to whole 16 bytes */
     void *bias;       /* (out), the activations' type; NULL without bias */
     float *bias_fp32; /* (out) */
+    void *filter; /* the weight as cuda_filter makes it, of patches filter_h high; NULL: not yet */
+    int filter_h;
     struct cuda_linear *next;
 };
 
@@ -62,7 +67,7 @@ struct cuda_table {
 /* ---- records --------------------------------------------------------------------------------- */
 
 enum record_kind {
-    RECORD_PATCHES, /* pixels in cuda->pixels.fixed -> patch matrix */
+    RECORD_EMBED, /* pixels in cuda->pixels.fixed -> tokens */
     RECORD_ASSEMBLE,
     RECORD_LAYERNORM,
     RECORD_LINEAR,
@@ -72,9 +77,13 @@ enum record_kind {
     RECORD_READ /* a view -> cuda->part, cuda->part_host as dense fp32 */
 };
 
-struct record_patches {
+/* patches and image: data NULL = the backend's buffers, which may still move. */
+struct record_embed {
     struct patch_spec spec; /* proj NULL */
-    struct cuda_view patches;
+    const struct cuda_linear *proj;
+    struct cuda_view patches; /* (B, N, 3*ph*pw), rows of whole 16 bytes: for the product */
+    struct cuda_view image;   /* (B, image_h*image_w, CUDA_PIXEL): for the convolution */
+    struct cuda_view tok;
 };
 struct record_assemble {
     const float *prefix, *pos;
@@ -103,7 +112,7 @@ struct record_attention {
 struct record {
     int kind; /* enum record_kind */
     union {
-        struct record_patches patches;
+        struct record_embed embed;
         struct record_assemble assemble;
         struct cuda_layernorm layernorm;
         struct record_linear linear;
@@ -119,7 +128,7 @@ struct cuda_list {
     size_t count, capacity;
     int *lengths; /* of all attentions */
     size_t lengths_count, lengths_capacity;
-    bool embeds; /* holds a RECORD_PATCHES */
+    bool embeds; /* holds a RECORD_EMBED */
 };
 
 /* A list seen before; exec NULL: once. */
@@ -185,15 +194,33 @@ struct product_plan {
 };
 
 /* What was timed, in this and earlier runs. */
+enum tuned_kind { TUNED_PRODUCT, TUNED_ATTENTION, TUNED_EMBED };
+enum { TUNED_NUMBERS = 16, TUNED_WORDS = 8 };
+
+struct tuning_key {
+    int64_t kind;                   /* enum tuned_kind */
+    int64_t version;                /* of the library that was chosen from */
+    int64_t numbers[TUNED_NUMBERS]; /* a product's key, or what cuda_choice makes of a shape */
+};
 struct tuning_row {
-    int64_t key[KEYS];
-    cublasLtMatmulAlgo_t algo;
+    struct tuning_key key;
+    uint64_t words[TUNED_WORDS]; /* an algorithm, or cuda_choice's */
 };
 struct tuning {
     bool off, read, changed;
     char *path; /* NULL: nowhere */
     struct tuning_row *rows;
     size_t count, capacity;
+};
+
+/* Whether cuDNN is asked. */
+enum cudnn_use { CUDNN_NEVER, CUDNN_LARGE, CUDNN_ALWAYS };
+
+/* The fastest way for a shape: a plan of cuDNN's, or with graph NULL the own kernels. */
+struct cuda_choice {
+    struct tuning_key key;
+    struct dnn_graph *graph;
+    int plan;
 };
 
 struct cuda {
@@ -210,8 +237,9 @@ struct cuda {
 
     struct cuda_buffer scratch;   /* products before their activation, fp32 probabilities */
     struct cuda_buffer patches;   /* the patch matrix */
+    struct cuda_buffer image;     /* normalised pixels, where cuDNN embeds them */
     struct cuda_buffer part;      /* of a read or write, fp32 */
-    struct cuda_buffer workspace; /* cuBLASLt's */
+    struct cuda_buffer workspace; /* cuBLASLt's and cuDNN's */
     float *part_host;             /* pinned, part.size */
     size_t part_host_size;
 
@@ -223,6 +251,10 @@ struct cuda {
     struct product_plan *plans;
     size_t plan_count, plan_capacity;
     struct tuning tuning;
+    enum cudnn_use cudnn;
+    struct dnn *dnn; /* NULL: not asked for yet, or not there */
+    struct cuda_choice *choices;
+    size_t choice_count, choice_capacity;
 };
 
 static inline struct cuda *cuda_of(struct backend *be) {
@@ -303,14 +335,52 @@ size_t cuda_linear_scratch(const struct cuda *cuda, const struct record_linear *
 enum status cuda_linear_prepare(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
 enum status cuda_linear_run(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
 
+/* ---- cuda_embed ------------------------------------------------------------------------------ */
+
+/* The op's numbers; room for its pixels and for the product's way. */
+enum status cuda_embed_reserve(struct cuda *cuda, const struct patch_spec *patch,
+                               const struct act *tok, struct record_embed *call) MUST_CHECK;
+enum status cuda_embed_prepare(struct cuda *cuda, const struct record_embed *call) MUST_CHECK;
+enum status cuda_embed_run(struct cuda *cuda, const struct record_embed *call) MUST_CHECK;
+
+/* ---- cuda_choice ----------------------------------------------------------------------------- */
+
+/* An op that cuDNN does as well. */
+struct cuda_contest {
+    struct tuning_key key;        /* version: cuda_choose and cuda_chosen put it in */
+    const void *call;             /* the op's, for the two below */
+    struct cuda_view *outputs[2]; /* of the call: timing lets them write to memory of its own */
+    enum status (*open)(struct cuda *cuda, const void *call, struct dnn_graph **out);
+    enum status (*run)(struct cuda *cuda, const void *call, const struct cuda_choice *way);
+};
+/* Whether cuDNN may be asked for an op; `large`: by a shape that is worth opening it. */
+bool cuda_choice_open(const struct cuda *cuda, bool large);
+/* Known from this run, from disk, or now by timing; *out NULL: there is no cuDNN. */
+enum status cuda_choose(struct cuda *cuda, struct cuda_contest *contest,
+                        const struct cuda_choice **out) MUST_CHECK;
+/* What was chosen for the key; NULL: nothing was. */
+const struct cuda_choice *cuda_chosen(const struct cuda *cuda, struct tuning_key *key);
+/* Attention that cuDNN may do: the choice made, or made use of. *done false: it is not for it. */
+enum status cuda_choose_attention(struct cuda *cuda,
+                                  const struct record_attention *call) MUST_CHECK;
+enum status cuda_chosen_attention(struct cuda *cuda, const struct record_attention *call,
+                                  bool *done) MUST_CHECK;
+void cuda_choice_release(struct cuda *cuda);
+
 /* ---- cuda_tuning ----------------------------------------------------------------------------- */
 
 void tuning_open(struct cuda *cuda, const char *device_name);
-const struct tuning_row *tuning_find(struct tuning *tuning, const int64_t key[KEYS]);
+const struct tuning_row *tuning_find(struct tuning *tuning, const struct tuning_key *key);
 /* Kept in memory; tuning_write puts it on disk. Both may fail in silence: it is a cache. */
-void tuning_keep(struct tuning *tuning, const int64_t key[KEYS], const cublasLtMatmulAlgo_t *algo);
+void tuning_keep(struct tuning *tuning, const struct tuning_row *row);
 void tuning_write(struct tuning *tuning);
 void tuning_release(struct tuning *tuning);
+/*
+ * Milliseconds that `run` takes on the compute stream, of some runs after one that is not counted;
+ * below 0: it does not run. Waits.
+ */
+float tuning_time(struct cuda *cuda, enum status (*run)(struct cuda *cuda, const void *call),
+                  const void *call);
 
 /* ---- peak_cuda ------------------------------------------------------------------------------- */
 

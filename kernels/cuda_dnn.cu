@@ -62,6 +62,10 @@ enum status dnn_build(struct dnn_graph *graph, int plan) {
     (void)plan;
     return missing();
 }
+void dnn_keep(struct dnn_graph *graph, int plan) {
+    (void)graph;
+    (void)plan;
+}
 enum status dnn_run(struct dnn_graph *graph, int plan, const struct dnn_data *data, void *stream) {
     (void)graph;
     (void)plan;
@@ -368,6 +372,17 @@ enum status dnn_build(struct dnn_graph *graph, int plan) {
     return build(graph, &graph->plans[plan]);
 }
 
+static void unbuild(struct dnn_graph *g, struct plan *plan) {
+    if (plan->plan != NULL) (void)g->dnn->cudnnBackendDestroyDescriptor(plan->plan);
+    plan->plan = NULL;
+    plan->workspace = 0;
+}
+
+void dnn_keep(struct dnn_graph *graph, int plan) {
+    for (int i = 0; i < graph->plan_count; i++)
+        if (i != plan) unbuild(graph, &graph->plans[i]);
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* The pointers of the graph's tensors and their ids. */
@@ -449,8 +464,7 @@ void dnn_graph_close(struct dnn_graph **graph) {
     *graph = NULL;
     if (g == NULL) return;
     forget_pack(g);
-    for (int i = 0; i < g->plan_count; i++)
-        if (g->plans[i].plan != NULL) (void)g->dnn->cudnnBackendDestroyDescriptor(g->plans[i].plan);
+    dnn_keep(g, -1);
     for (int i = g->part_count; i-- > 0;)
         (void)g->dnn->cudnnBackendDestroyDescriptor(g->parts[i]);
     mem_free(g);

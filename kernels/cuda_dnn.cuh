@@ -1,6 +1,6 @@
 /*
  * cuda_dnn.cuh: what cuda_dnn.cu and cuda_dnn_graphs.cu share. Private to them, and the only file
- * that includes cuDNN's headers. HAVE_DNN: built over them; the simulator never is.
+ * that includes cuDNN's headers. HAVE_DNN: built over them; the simulator has a stand-in of them.
  *
  *   cuda_dnn          the library, plans, running, closing
  *   cuda_dnn_graphs   shapes checked, and made into operations
@@ -10,7 +10,9 @@
 
 #include "kernels/cuda_dnn.h"
 
-#if defined(HAVE_CUDNN) && !defined(SIMT)
+#if defined(SIMT)
+#define HAVE_DNN 1
+#elif defined(HAVE_CUDNN)
 #define HAVE_DNN HAVE_CUDNN
 #else
 #define HAVE_DNN 0

@@ -95,6 +95,9 @@ enum status dnn_build(struct dnn_graph *graph, int plan) MUST_CHECK;
 /* Device bytes that dnn_run needs for it; 0 before it is built. */
 size_t dnn_workspace(const struct dnn_graph *graph, int plan);
 
+/* Frees what the other plans took; they may be built again. */
+void dnn_keep(struct dnn_graph *graph, int plan);
+
 /* Device pointers, 16-byte aligned; only those of the graph's tensors are looked at. */
 struct dnn_data {
     const void *q, *k, *v;  /* attention */

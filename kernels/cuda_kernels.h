@@ -72,6 +72,19 @@ enum status cuda_patches(enum cuda_type type, const struct patch_spec *patch, co
                          const struct cuda_view *patches, void *stream) MUST_CHECK;
 
 /*
+ * tokens_cuda.cu: what a convolution takes instead, of 16-bit types. The pixels -> image (B,
+ * image_h*image_w, CUDA_PIXEL), dense and 16-byte aligned, normalised, zeros behind the colours. A
+ * projection's weight (out, 3*ph*pw), rows `pitch` apart -> filter (out, ph, pw, CUDA_PIXEL), zeros
+ * behind the colours.
+ */
+enum { CUDA_PIXEL = 4 };
+enum status cuda_normalise(enum cuda_type type, const struct patch_spec *patch,
+                           const uint8_t *pixels, const struct cuda_view *image,
+                           void *stream) MUST_CHECK;
+enum status cuda_filter(enum cuda_type type, const void *weight, size_t pitch, int out, int patch_h,
+                        int patch_w, void *filter, void *stream) MUST_CHECK;
+
+/*
  * activation_cuda.cu: y = epilogue(x + bias) + residual; bias (columns of x) fp32 or NULL;
  * residual.data NULL = none. SWIGLU: x has 2F columns, y F. y may be x or the residual.
  */

@@ -21,56 +21,20 @@ static enum status no_record(const struct cuda *cuda) {
     return cuda->be.planning ? ST_OK : ST_NOMEM;
 }
 
-static enum status record_linear(struct cuda *cuda, const struct linear *linear,
-                                 enum epilogue epilogue, const struct cuda_view *x,
-                                 const struct act *residual, const struct act *y) {
-    struct record_linear call;
-    struct record *record;
-    memset(&call, 0, sizeof call);
-    call.linear = (const struct cuda_linear *)linear;
-    call.epilogue = epilogue;
-    call.x = *x;
-    if (residual != NULL) cuda_view_of(cuda, residual, &call.residual);
-    cuda_view_of(cuda, y, &call.y);
-    TRY(cuda_want(cuda, &cuda->scratch, cuda_linear_scratch(cuda, &call)));
-    record = begin(cuda, RECORD_LINEAR);
-    if (record == NULL) return no_record(cuda);
-    record->of.linear = call;
-    return ST_OK;
-}
-
-/* The patch matrix (B, N, 3*ph*pw), rows of whole 16 bytes, then the projection. */
 static enum status cuda_patch_embed(struct backend *be, const struct patch_spec *patch,
                                     const uint8_t *pixels, const struct act *tok) {
     struct cuda *cuda = cuda_of(be);
-    const size_t chunk = 16 / be->act_size, size = (size_t)patch->image_h * (size_t)patch->image_w;
-    struct cuda_view x;
+    struct record_embed call;
     struct record *record;
-    size_t bytes;
-    if (!size_mul(size, 3 * (size_t)tok->batch, &bytes))
-        return fail(ST_NOMEM, "the pixels' size does not fit into memory");
     if (cuda->list.embeds) TRY(cuda_flush(cuda)); /* there is one place for pixels */
-    memset(&x, 0, sizeof x);
-    x.batch = tok->batch;
-    x.tokens = tok->tokens;
-    x.channels = patch->proj->in;
-    x.pitch = ((size_t)x.channels + chunk - 1) / chunk * chunk;
-    x.stride = (size_t)x.tokens * x.pitch;
-    TRY(cuda_want(cuda, &cuda->patches, (size_t)x.batch * x.stride * be->act_size));
-    if (bytes > cuda->pixels.wanted) cuda->pixels.wanted = bytes;
-    if (!be->planning) TRY(cuda_pixels_reserve(cuda));
-    x.data = cuda->patches.data;
-    record = begin(cuda, RECORD_PATCHES);
-    if (record == NULL && !be->planning) return ST_NOMEM;
-    if (record != NULL) {
-        record->of.patches.spec = *patch;
-        record->of.patches.spec.proj = NULL;
-        record->of.patches.patches = x;
-        cuda->list.embeds = true;
-        cuda->pixels.pixels = pixels;
-        cuda->pixels.pixel_bytes = bytes;
-    }
-    return record_linear(cuda, patch->proj, EPILOGUE_NONE, &x, NULL, tok);
+    TRY(cuda_embed_reserve(cuda, patch, tok, &call));
+    record = begin(cuda, RECORD_EMBED);
+    if (record == NULL) return no_record(cuda);
+    record->of.embed = call;
+    cuda->list.embeds = true;
+    cuda->pixels.pixels = pixels;
+    cuda->pixels.pixel_bytes = 3 * (size_t)call.image.batch * (size_t)call.image.tokens;
+    return ST_OK;
 }
 
 static enum status cuda_assemble_op(struct backend *be, const struct table *prefix,
@@ -110,9 +74,20 @@ static enum status cuda_layernorm_op(struct backend *be, const struct norm *norm
 static enum status cuda_linear_op(struct backend *be, const struct linear *linear,
                                   enum epilogue epilogue, const struct act *x,
                                   const struct act *residual, const struct act *y) {
-    struct cuda_view view;
-    cuda_view_of(cuda_of(be), x, &view);
-    return record_linear(cuda_of(be), linear, epilogue, &view, residual, y);
+    struct cuda *cuda = cuda_of(be);
+    struct record_linear call;
+    struct record *record;
+    memset(&call, 0, sizeof call);
+    call.linear = (const struct cuda_linear *)linear;
+    call.epilogue = epilogue;
+    cuda_view_of(cuda, x, &call.x);
+    if (residual != NULL) cuda_view_of(cuda, residual, &call.residual);
+    cuda_view_of(cuda, y, &call.y);
+    TRY(cuda_want(cuda, &cuda->scratch, cuda_linear_scratch(cuda, &call)));
+    record = begin(cuda, RECORD_LINEAR);
+    if (record == NULL) return no_record(cuda);
+    record->of.linear = call;
+    return ST_OK;
 }
 
 static enum status cuda_patch_merge_op(struct backend *be, const struct norm *norm,
@@ -221,6 +196,8 @@ enum status cuda_prepare_record(struct cuda *cuda, const struct record *record) 
     const struct record_attention *a = &record->of.attention;
     enum status st = ST_OK;
     if (record->kind == RECORD_LINEAR) st = cuda_linear_prepare(cuda, &record->of.linear);
+    if (record->kind == RECORD_EMBED) st = cuda_embed_prepare(cuda, &record->of.embed);
+    if (record->kind == RECORD_ATTENTION) st = cuda_choose_attention(cuda, a);
     if (record->kind == RECORD_ATTENTION && a->probs.data != NULL && !probs_direct(cuda, &a->probs))
         st = cuda_want(cuda, &cuda->scratch, dense_bytes(&a->probs));
     return named(record, st);
@@ -229,7 +206,9 @@ enum status cuda_prepare_record(struct cuda *cuda, const struct record *record) 
 static enum status run_attention(struct cuda *cuda, const struct record_attention *a,
                                  const int *lengths) {
     struct cuda_attention call = a->call;
-    bool direct = a->probs.data != NULL && probs_direct(cuda, &a->probs);
+    bool direct = a->probs.data != NULL && probs_direct(cuda, &a->probs), done = false;
+    TRY(cuda_chosen_attention(cuda, a, &done));
+    if (done) return ST_OK;
     call.desc = &a->desc;
     if (a->lengths > 0) call.lengths = lengths + a->lengths - 1;
     if (a->probs.data != NULL) call.probs = (float *)(direct ? a->probs.data : cuda->scratch.data);
@@ -257,9 +236,7 @@ static enum status run_kind(struct cuda *cuda, const struct record *record, cons
     const struct record_assemble *assemble = &record->of.assemble;
     void *stream = cuda->compute;
     switch ((enum record_kind)record->kind) {
-    case RECORD_PATCHES:
-        return cuda_patches(cuda->type, &record->of.patches.spec, cuda->pixels.fixed,
-                            &record->of.patches.patches, stream);
+    case RECORD_EMBED: return cuda_embed_run(cuda, &record->of.embed);
     case RECORD_ASSEMBLE:
         return cuda_assemble(cuda->type, assemble->prefix, assemble->pos, &assemble->tok,
                              &assemble->h, stream);

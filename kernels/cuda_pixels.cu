@@ -1,7 +1,7 @@
 /*
  * cuda_pixels: the pixels' way to the device, beside the computation.
  *
- *   host -> pinned slot -> (copy stream) -> device slot -> (compute stream) -> fixed -> patches
+ *   host -> pinned slot -> (copy stream) -> device slot -> (compute stream) -> fixed -> embedding
  *
  * Records read one fixed place, so that a graph serves every pass; the last step is a copy inside
  * of the device, some microseconds. Three slots: being embedded, under way, to come.

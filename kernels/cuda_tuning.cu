@@ -1,11 +1,12 @@
 /*
- * cuda_tuning: which algorithm of cuBLASLt was the fastest for a product, kept between runs in
+ * cuda_tuning: what was the fastest, by timing, kept between runs in
  *
- *   $XDG_CACHE_HOME/vitrine (else ~/.cache/vitrine) / cublaslt-DEVICE-VERSION.txt
+ *   $XDG_CACHE_HOME/vitrine (else ~/.cache/vitrine) / tuning-DEVICE.txt
  *
- * one row a product: the key's numbers, then the algorithm's eight words in hexadecimal. Written
- * beside and renamed. It is a cache: what cannot be read or written is done without, and what was
- * read is asked of cuBLASLt before it is used (linear_cuda).
+ * One row a shape: its kind (0 product, 1 attention, 2 embedding), the library's version, sixteen
+ * numbers of the shape, then eight words in hexadecimal: a product's algorithm as cuBLASLt has it;
+ * for the others what cuda_choice says. Written beside and renamed. It is a cache: what cannot be
+ * read or written is done without, and what was read is asked of the library before it is used.
  */
 #include "kernels/cuda_backend.cuh"
 
@@ -16,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROWS_MOST = 4096, TEXT_MOST = 2 << 20, ALGO_WORDS = 8, ROW_TEXT = 512 };
+enum { ROWS_MOST = 4096, TEXT_MOST = 2 << 20, ROW_TEXT = 512, TIMED_RUNS = 3 };
 
-static const char heading[] = "vitrine cublaslt 1\n";
+static const char heading[] = "vitrine tuning 1\n";
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
@@ -38,14 +39,13 @@ void tuning_open(struct cuda *cuda, const char *device_name) {
     const char *home = getenv("HOME");
     struct tuning *tuning = &cuda->tuning;
     char name[96];
-    size_t version = cublasLtGetVersion();
     plain_name(device_name, name, sizeof name);
     tuning->off = off != NULL && strcmp(off, "1") == 0;
     if (tuning->off) return;
     if (cache != NULL && cache[0] == '/')
-        tuning->path = str_format("%s/vitrine/cublaslt-%s-%zu.txt", cache, name, version);
+        tuning->path = str_format("%s/vitrine/tuning-%s.txt", cache, name);
     else if (home != NULL && home[0] == '/')
-        tuning->path = str_format("%s/.cache/vitrine/cublaslt-%s-%zu.txt", home, name, version);
+        tuning->path = str_format("%s/.cache/vitrine/tuning-%s.txt", home, name);
 }
 
 /* The folders above the file; what is there already is no fault. */
@@ -84,28 +84,35 @@ static bool parse_hex(const char *word, uint64_t *out) {
     return i > 0;
 }
 
+static bool parse_number(const char *word, int64_t *out) {
+    long value;
+    if (word == NULL || !parse_long(word, 0, INT64_MAX, &value)) return false;
+    *out = value;
+    return true;
+}
+
 /* One line without its end; false: it is no row. The text is cut up. */
 static bool parse_row(char *line, struct tuning_row *row) {
-    uint64_t words[ALGO_WORDS];
-    static_assert(sizeof row->algo == sizeof words, "an algorithm is eight words");
-    for (int i = 0; i < KEYS; i++) {
+    if (!parse_number(next_word(&line), &row->key.kind) ||
+        !parse_number(next_word(&line), &row->key.version))
+        return false;
+    for (int i = 0; i < TUNED_NUMBERS; i++)
+        if (!parse_number(next_word(&line), &row->key.numbers[i])) return false;
+    for (int i = 0; i < TUNED_WORDS; i++) {
         char *word = next_word(&line);
-        long value;
-        if (word == NULL || !parse_long(word, 0, INT64_MAX, &value)) return false;
-        row->key[i] = value;
+        if (word == NULL || !parse_hex(word, &row->words[i])) return false;
     }
-    for (int i = 0; i < ALGO_WORDS; i++) {
-        char *word = next_word(&line);
-        if (word == NULL || !parse_hex(word, &words[i])) return false;
-    }
-    memcpy(&row->algo, words, sizeof words);
     return *line == 0;
 }
 
+/* Of too many the oldest goes. */
 static bool add_row(struct tuning *tuning, const struct tuning_row *row) {
-    if (tuning->count == ROWS_MOST || mem_grow((void **)&tuning->rows, &tuning->capacity,
-                                               tuning->count + 1, sizeof *tuning->rows) != ST_OK)
+    if (tuning->count == ROWS_MOST) {
+        memmove(tuning->rows, tuning->rows + 1, --tuning->count * sizeof *tuning->rows);
+    } else if (mem_grow((void **)&tuning->rows, &tuning->capacity, tuning->count + 1,
+                        sizeof *tuning->rows) != ST_OK) {
         return false;
+    }
     tuning->rows[tuning->count++] = *row;
     return true;
 }
@@ -138,40 +145,36 @@ static void read_rows(struct tuning *tuning) {
     mem_free(bytes);
 }
 
-const struct tuning_row *tuning_find(struct tuning *tuning, const int64_t key[KEYS]) {
-    if (tuning->off) return NULL;
-    if (!tuning->read) read_rows(tuning);
+static struct tuning_row *find(struct tuning *tuning, const struct tuning_key *key) {
     for (size_t i = tuning->count; i-- > 0;) /* the newest counts */
-        if (memcmp(tuning->rows[i].key, key, sizeof tuning->rows[i].key) == 0)
-            return &tuning->rows[i];
+        if (memcmp(&tuning->rows[i].key, key, sizeof *key) == 0) return &tuning->rows[i];
     return NULL;
 }
 
-void tuning_keep(struct tuning *tuning, const int64_t key[KEYS], const cublasLtMatmulAlgo_t *algo) {
-    struct tuning_row row;
-    memset(&row, 0, sizeof row);
-    memcpy(row.key, key, sizeof row.key);
-    row.algo = *algo;
-    for (size_t i = 0; i < tuning->count; i++) {
-        if (memcmp(tuning->rows[i].key, key, sizeof row.key) != 0) continue;
-        tuning->rows[i] = row;
-        tuning->changed = true;
-        return;
-    }
-    tuning->changed |= add_row(tuning, &row);
+const struct tuning_row *tuning_find(struct tuning *tuning, const struct tuning_key *key) {
+    if (tuning->off) return NULL;
+    if (!tuning->read) read_rows(tuning);
+    return find(tuning, key);
+}
+
+void tuning_keep(struct tuning *tuning, const struct tuning_row *row) {
+    struct tuning_row *there = find(tuning, &row->key);
+    if (there != NULL) *there = *row;
+    tuning->changed |= there != NULL || add_row(tuning, row);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static size_t format_row(const struct tuning_row *row, char *text, size_t size) {
-    uint64_t words[ALGO_WORDS];
-    size_t used = 0;
-    memcpy(words, &row->algo, sizeof words);
-    for (int i = 0; i < KEYS && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%lld ", (long long)row->key[i]);
-    for (int i = 0; i < ALGO_WORDS && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%llx%c", (unsigned long long)words[i],
-                                 i + 1 < ALGO_WORDS ? ' ' : '\n');
+    const struct tuning_key *key = &row->key;
+    size_t used =
+        (size_t)snprintf(text, size, "%lld %lld ", (long long)key->kind, (long long)key->version);
+    for (int i = 0; i < TUNED_NUMBERS && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%lld ", (long long)key->numbers[i]);
+    for (int i = 0; i < TUNED_WORDS && used < size; i++)
+        used +=
+            (size_t)snprintf(text + used, size - used, "%llx%c", (unsigned long long)row->words[i],
+                             i + 1 < TUNED_WORDS ? ' ' : '\n');
     return used < size ? used : 0;
 }
 
@@ -218,4 +221,32 @@ void tuning_release(struct tuning *tuning) {
     mem_free(tuning->path);
     mem_free(tuning->rows);
     memset(tuning, 0, sizeof *tuning);
+}
+
+/* ---- timing ---------------------------------------------------------------------------------- */
+
+static float time_between(struct cuda *cuda, enum status (*run)(struct cuda *, const void *),
+                          const void *call, cudaEvent_t start, cudaEvent_t end) {
+    float milliseconds = -1;
+    if (run(cuda, call) != ST_OK || cudaEventRecord(start, cuda->compute) != cudaSuccess) return -1;
+    for (int i = 0; i < TIMED_RUNS; i++)
+        if (run(cuda, call) != ST_OK) return -1;
+    if (cudaEventRecord(end, cuda->compute) != cudaSuccess ||
+        cudaEventSynchronize(end) != cudaSuccess ||
+        cudaEventElapsedTime(&milliseconds, start, end) != cudaSuccess)
+        return -1;
+    return milliseconds / TIMED_RUNS;
+}
+
+float tuning_time(struct cuda *cuda, enum status (*run)(struct cuda *cuda, const void *call),
+                  const void *call) {
+    cudaEvent_t start = NULL, end = NULL;
+    float milliseconds = -1;
+    if (cudaEventCreate(&start) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess)
+        milliseconds = time_between(cuda, run, call, start, end);
+    (void)cudaStreamSynchronize(cuda->compute);
+    (void)cudaGetLastError();
+    if (start != NULL) (void)cudaEventDestroy(start);
+    if (end != NULL) (void)cudaEventDestroy(end);
+    return milliseconds;
 }

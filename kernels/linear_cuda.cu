@@ -14,7 +14,7 @@
  */
 #include "kernels/cuda_backend.cuh"
 
-enum { CANDIDATES = 8, TIMED_RUNS = 3, MOST_ALIGN = 256 };
+enum { CANDIDATES = 8, MOST_ALIGN = 256 };
 
 /* One call of cublasLtMatmul. */
 struct product {
@@ -181,20 +181,17 @@ static enum status candidates(struct cuda *cuda, const struct product *p,
     return lt_fail("cublasLtMatmulAlgoGetHeuristic", status);
 }
 
-/* Milliseconds of some runs after one that is not counted; below 0: it does not run. */
-static float time_algorithm(struct cuda *cuda, const struct product *p,
-                            const struct descriptions *d, const cublasLtMatmulAlgo_t *algo,
-                            cudaEvent_t start, cudaEvent_t end) {
-    float milliseconds = -1;
-    if (multiply(cuda, p, d, algo) != CUBLAS_STATUS_SUCCESS) return -1;
-    if (cudaEventRecord(start, cuda->compute) != cudaSuccess) return -1;
-    for (int i = 0; i < TIMED_RUNS; i++)
-        if (multiply(cuda, p, d, algo) != CUBLAS_STATUS_SUCCESS) return -1;
-    if (cudaEventRecord(end, cuda->compute) != cudaSuccess ||
-        cudaEventSynchronize(end) != cudaSuccess ||
-        cudaEventElapsedTime(&milliseconds, start, end) != cudaSuccess)
-        return -1;
-    return milliseconds;
+/* A run that is timed. */
+struct trial {
+    const struct product *p;
+    const struct descriptions *d;
+    const cublasLtMatmulAlgo_t *algo;
+};
+
+static enum status run_trial(struct cuda *cuda, const void *call) {
+    const struct trial *trial = (const struct trial *)call;
+    LT_TRY("cublasLtMatmul", multiply(cuda, trial->p, trial->d, trial->algo));
+    return ST_OK;
 }
 
 /* Bytes from the product's first to its last element, at the address's alignment. */
@@ -208,7 +205,6 @@ static size_t extent(const struct cuda *cuda, const struct product *p) {
 /* The index of the fastest; results go to memory of their own. Without it: the first. */
 static int fastest(struct cuda *cuda, const struct product *p,
                    const cublasLtMatmulHeuristicResult_t *found, int count) {
-    cudaEvent_t start = NULL, end = NULL;
     struct product trial = *p;
     struct descriptions d;
     float least = -1;
@@ -217,44 +213,51 @@ static int fastest(struct cuda *cuda, const struct product *p,
     trial.key[KEY_LDC] = p->key[KEY_LDD]; /* C is D there */
     trial.key[KEY_STRIDE_C] = p->key[KEY_STRIDE_D];
     if (open_descriptions(&trial, &d) == ST_OK &&
-        cuda_alloc(cuda, "the timing of products", extent(cuda, p), &memory) == ST_OK &&
-        cudaEventCreate(&start) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess) {
+        cuda_alloc(cuda, "the timing of products", extent(cuda, p), &memory) == ST_OK) {
         trial.d = (unsigned char *)memory + (uintptr_t)p->d % MOST_ALIGN;
         trial.c = trial.d;
         for (int i = 0; i < count; i++) {
-            float took = time_algorithm(cuda, &trial, &d, &found[i].algo, start, end);
+            const struct trial run = {&trial, &d, &found[i].algo};
+            float took = tuning_time(cuda, run_trial, &run);
             if (took < 0 || (least >= 0 && took >= least)) continue;
             least = took;
             best = i;
         }
     }
-    (void)cudaStreamSynchronize(cuda->compute);
-    (void)cudaGetLastError();
-    if (start != NULL) (void)cudaEventDestroy(start);
-    if (end != NULL) (void)cudaEventDestroy(end);
     close_descriptions(&d);
     cuda_free(cuda, memory);
     return best;
 }
 
+static void row_of(const struct product *p, struct tuning_row *row) {
+    static_assert(sizeof p->key == sizeof row->key.numbers, "a product's key is a row's");
+    memset(row, 0, sizeof *row);
+    row->key.kind = TUNED_PRODUCT;
+    row->key.version = (int64_t)cublasLtGetVersion();
+    memcpy(row->key.numbers, p->key, sizeof p->key);
+}
+
 /* Whether a row from disk is an algorithm for this product: it may be of anybody's making. */
 static bool known(struct cuda *cuda, const struct product *p, const struct descriptions *d,
                   cublasLtMatmulAlgo_t *algo) {
-    const struct tuning_row *row = tuning_find(&cuda->tuning, p->key);
     cublasLtMatmulHeuristicResult_t result;
-    if (row == NULL) return false;
+    const struct tuning_row *there;
+    struct tuning_row row;
+    static_assert(sizeof *algo == sizeof row.words, "an algorithm is eight words");
+    row_of(p, &row);
+    there = tuning_find(&cuda->tuning, &row.key);
+    if (there == NULL) return false;
     memset(&result, 0, sizeof result);
-    if (cublasLtMatmulAlgoCheck(cuda->lt, d->op, d->w, d->x, d->c, d->d, &row->algo, &result) !=
-            CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > cuda->workspace.size)
-        return false;
-    *algo = row->algo;
-    return true;
+    memcpy(algo, there->words, sizeof *algo);
+    return cublasLtMatmulAlgoCheck(cuda->lt, d->op, d->w, d->x, d->c, d->d, algo, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= cuda->workspace.size;
 }
 
 static enum status choose(struct cuda *cuda, const struct product *p, const struct descriptions *d,
                           struct product_plan *plan) {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    struct tuning_row row;
     int count, usable = 0;
     plan->usable = known(cuda, p, d, &plan->algo);
     if (plan->usable) return ST_OK;
@@ -267,7 +270,9 @@ static enum status choose(struct cuda *cuda, const struct product *p, const stru
     plan->algo = found[0].algo;
     if (cuda->tuning.off) return ST_OK;
     if (usable > 1) plan->algo = found[fastest(cuda, p, found, usable)].algo;
-    tuning_keep(&cuda->tuning, p->key, &plan->algo);
+    row_of(p, &row);
+    memcpy(row.words, &plan->algo, sizeof row.words);
+    tuning_keep(&cuda->tuning, &row);
     return ST_OK;
 }
 

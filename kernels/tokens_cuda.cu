@@ -5,6 +5,8 @@
  *   assemble   tok (B, N, C), prefix (P, C), pos (N, C) -> h (B, P+N, C)
  *   mean       x (B, T, C) -> y (B, 1, C): 8 warps take every eighth token, then meet in order
  *   patches    pixels (B, H, W, 3) uint8 -> (B, N, 3*ph*pw), normalised
+ *   normalise  pixels (B, H, W, 3) uint8 -> (B, H*W, 4), the fourth 0; a thread takes two pixels
+ *   filter     weight (C, 3*ph*pw) -> (C, ph, pw, 4), the fourth 0
  */
 #include "kernels/rows_cuda.cuh"
 
@@ -129,15 +131,81 @@ static enum status cut(const struct pixels *p, const uint8_t *pixels,
                   stream, *p, pixels, (T *)patches->data, patches->pitch, patches->stride, count);
 }
 
-enum status cuda_patches(enum cuda_type type, const struct patch_spec *patch, const uint8_t *pixels,
-                         const struct cuda_view *patches, void *stream) {
-    struct pixels p = {patch->image_h,  patch->image_w, patch->patch_h, patch->patch_w,
-                       patches->tokens, {0, 0, 0},      {0, 0, 0}};
+static struct pixels pixels_of(const struct patch_spec *patch, int tokens) {
+    struct pixels p = {patch->image_h, patch->image_w, patch->patch_h, patch->patch_w,
+                       tokens,         {0, 0, 0},      {0, 0, 0}};
     for (int c = 0; c < 3; c++) {
         p.mean[c] = patch->mean[c];
         p.std[c] = patch->std[c];
     }
+    return p;
+}
+
+enum status cuda_patches(enum cuda_type type, const struct patch_spec *patch, const uint8_t *pixels,
+                         const struct cuda_view *patches, void *stream) {
+    const struct pixels p = pixels_of(patch, patches->tokens);
     return FOR_TYPE(type, cut)(&p, pixels, patches, stream);
+}
+
+/* ---- what a convolution takes ---------------------------------------------------------------- */
+
+/* Two pixels a thread: 6 bytes in, 16 out; an odd number's last is stored one by one. */
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    normalise_pixels(struct pixels p, const uint8_t *pixels, T *image, size_t count) {
+    size_t at = 2 * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+    float x[2 * CUDA_PIXEL];
+    if (at >= count) return;
+    UNROLL for (int i = 0; i < 2; i++) {
+        size_t from = at + (size_t)(at + (size_t)i < count ? i : 0);
+        UNROLL for (int c = 0; c < 3; c++) {
+            float value = (float)pixels[from * 3 + c] / 255.0f;
+            x[i * CUDA_PIXEL + c] = (value - p.mean[c]) / p.std[c];
+        }
+        x[i * CUDA_PIXEL + 3] = MUTANT(PIXEL_REST, 0.0f, 1.0f);
+    }
+    if (at + 1 < count) return chunk<T, 8>::store(image + at * CUDA_PIXEL, x);
+    UNROLL for (int i = 0; i < CUDA_PIXEL; i++) image[at * CUDA_PIXEL + i] = from_float<T>(x[i]);
+}
+
+template <class T>
+static enum status normalise(const struct pixels *p, const uint8_t *pixels,
+                             const struct cuda_view *image, void *stream) {
+    size_t count = (size_t)image->batch * (size_t)image->tokens;
+    return launch("normalise", normalise_pixels<T>,
+                  dim3((unsigned)blocks_for((count + 1) / 2, THREADS)), THREADS, 0, stream, *p,
+                  pixels, (T *)image->data, count);
+}
+
+enum status cuda_normalise(enum cuda_type type, const struct patch_spec *patch,
+                           const uint8_t *pixels, const struct cuda_view *image, void *stream) {
+    const struct pixels p = pixels_of(patch, image->tokens);
+    return (type == CUDA_BF16 ? normalise<bf16> : normalise<fp16>)(&p, pixels, image, stream);
+}
+
+/* An element of the filter a thread. */
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    order_filter(const T *weight, size_t pitch, int taps, T *filter, size_t count) {
+    size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x, tap = at / CUDA_PIXEL;
+    int c = (int)(at % CUDA_PIXEL), k = (int)(tap % (size_t)taps);
+    if (at >= count) return;
+    const T *row = weight + tap / (size_t)taps * pitch;
+    filter[at] = c < 3 ? row[MUTANT(FILTER_ORDER, c * taps + k, k * 3 + c)] : from_float<T>(0.0f);
+}
+
+template <class T>
+static enum status order(const void *weight, size_t pitch, int out, int taps, void *filter,
+                         void *stream) {
+    size_t count = (size_t)out * (size_t)taps * CUDA_PIXEL;
+    return launch("filter", order_filter<T>, dim3((unsigned)blocks_for(count, THREADS)), THREADS, 0,
+                  stream, (const T *)weight, pitch, taps, (T *)filter, count);
+}
+
+enum status cuda_filter(enum cuda_type type, const void *weight, size_t pitch, int out, int patch_h,
+                        int patch_w, void *filter, void *stream) {
+    return (type == CUDA_BF16 ? order<bf16> : order<fp16>)(weight, pitch, out, patch_h * patch_w,
+                                                           filter, stream);
 }
 
 /* ---- views and dense fp32 -------------------------------------------------------------------- */

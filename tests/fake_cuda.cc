@@ -423,6 +423,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     if (!start->timing || !end->timing || !is_over(start) || !is_over(end))
         return fake_wrong(cudaErrorNotReady, "the time between events that are not over");
     *milliseconds = (float)(end->time - start->time);
+    fake_cuda_counts.timings++;
     return fake_give(cudaSuccess);
 }
 

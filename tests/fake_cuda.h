@@ -1,17 +1,17 @@
 /*
- * fake_cuda: a stand-in for the CUDA runtime and cuBLASLt, so that the CUDA backend's own code runs
- * in tests without a GPU or the toolkit (tests/fake/ has its headers). Kernels run in the simulator
- * (tests/simt.h).
+ * fake_cuda: a stand-in for the CUDA runtime, cuBLASLt and cuDNN, so that the CUDA backend's own
+ * code runs in tests without a GPU or the toolkit (tests/fake/ has its headers). Kernels run in the
+ * simulator (tests/simt.h).
  *
  * Device memory is host memory between guard bands; freed memory stays known. A stream is a queue
  * that is worked off as late as possible: when somebody waits for it. Who used which memory is kept
  * by vector clocks: work of two streams on one allocation without an event between them is a fault,
  * whatever came of it. So are: memory after its free, or that is not the device's; a write behind
  * an allocation; pinned memory changed before its copy ran; what a capture forbids; arguments that
- * cuBLASLt's documentation does not allow (fake_cuda_lt.cc). A kernel's memory is what pointers are
- * among its arguments; an allocation counts as a whole, and every use as a write. Several devices
- * have memory and streams of their own, and one device's work may use no other's. Threads take
- * turns; the host's clock is that of all of them.
+ * cuBLASLt's or cuDNN's documentation does not allow (fake_cuda_lt.cc, fake_cuda_dnn.cc). A
+ * kernel's memory is what pointers are among its arguments; an allocation counts as a whole, and
+ * every use as a write. Several devices have memory and streams of their own, and one device's work
+ * may use no other's. Threads take turns; the host's clock is that of all of them.
  */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
@@ -37,6 +37,12 @@ struct fake_cuda_options {
     int fastest;      /* the algorithm that takes the least time, 0 to 7 */
     bool no_products; /* the heuristics know nothing */
     bool no_fusion;   /* the heuristics know products without epilogue and beta alone */
+    bool no_cudnn;    /* the loader does not find it */
+    bool no_handle;   /* it is there, and cannot use the device */
+    bool no_plans;    /* its heuristics know nothing */
+    int fastest_plan; /* 1 + the plan that takes the least time; 0: slower than everything else */
+    int refuse_plan;  /* 1 + the plan that is not built */
+    int fail_plan;    /* the n-th launch of a plan from now on is refused */
 };
 extern struct fake_cuda_options fake_cuda_options;
 
@@ -46,6 +52,11 @@ struct fake_cuda_counts {
     int captured, instantiated, graph_launches;
     int heuristics, waits;
     int algorithm; /* of the last matmul */
+    int timings;   /* times between events */
+    int cudnn;     /* how often it was loaded */
+    int built;     /* plans */
+    int plans;     /* launches of them, also into graphs */
+    int plan;      /* the last that was launched */
 };
 extern struct fake_cuda_counts fake_cuda_counts;
 
@@ -59,7 +70,7 @@ int fake_cuda_alive(void);
 #ifdef __cplusplus
 }
 
-/* ---- between fake_cuda.cc, fake_cuda_device.cc and fake_cuda_lt.cc --------------------------- */
+/* ---- between fake_cuda*.cc ------------------------------------------------------------------- */
 
 #include <cuda_runtime.h>
 

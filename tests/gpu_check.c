@@ -6,6 +6,9 @@
  *   gpu_check DEVICE models [NAME...]  the golden models of tests/ref, each precision
  *   gpu_check DEVICE bench FOLDER ARCH...   random weights (written to FOLDER once): logits of an
  *                                      image against the CPU, then images/s at batch 1 and 64
+ *   gpu_check DEVICE cudnn FOLDER      long attention and the patch embedding by the way that was
+ *                                      the fastest, against the own kernels; what each way took,
+ *                                      from the tuning file that this leaves in FOLDER
  *
  * Exit status 0: everything equal; 1: something differs; 2: the device cannot be used, and why.
  */
@@ -14,6 +17,7 @@
 #include "tools/model.h"
 #include "weights/architectures.h"
 
+#include <dirent.h>
 #include <time.h>
 
 #include "tests/cuda_session.h"
@@ -310,13 +314,178 @@ static bool bench_model(const char *device, const char *folder, const char *name
     return good;
 }
 
+/* ---- the own kernels and cuDNN --------------------------------------------------------------- */
+
+enum { ATTENTION_BATCH = 8, HEADS = 12, WIDTH = 64, EMBED_BATCH = 64, IMAGE = 224, PATCH = 16 };
+
+/* Packed attention over `tokens`; dense values, *count of them. */
+static float *attention_of(struct backend *be, int tokens, size_t *count) {
+    const int C = HEADS * WIDTH, B = ATTENTION_BATCH;
+    const struct attention desc = {.heads = HEADS, .head_dim = WIDTH, .scale = 0.125f};
+    const size_t values = (size_t)B * (size_t)tokens * 3 * (size_t)C;
+    float *host = memory(values, sizeof *host);
+    struct arena arena = {0};
+    struct act qkv, y;
+    for (int bind = 0; bind < 2; bind++) {
+        qkv = act_take(be, &arena, B, tokens, 3 * C);
+        y = act_take(be, &arena, B, tokens, C);
+        if (bind == 0) demand(backend_reserve(be, &arena, "activations"));
+    }
+    op_fill(host, values, 1);
+    backend_write(be, host, qkv);
+    for (int pass = 0; pass < 3; pass++)
+        op_attention(be, &desc, act_columns(qkv, 0, C), act_columns(qkv, C, C),
+                     act_columns(qkv, 2 * C, C), y);
+    *count = values / 3;
+    backend_read(be, y, host);
+    demand(backend_sync(be));
+    backend_release_arena(be, &arena);
+    return host;
+}
+
+/* ViT-B's embedding. */
+static float *embedding_of(struct backend *be, size_t *count) {
+    enum { C = HEADS * WIDTH, IN = 3 * PATCH * PATCH, N = (IMAGE / PATCH) * (IMAGE / PATCH) };
+    const size_t bytes = (size_t)EMBED_BATCH * IMAGE * IMAGE * 3;
+    float *weight = memory((size_t)C * IN, sizeof *weight), *bias = memory(C, sizeof *bias), *host;
+    uint8_t *pixels = memory(bytes, 1);
+    const struct linear_spec spec = {.name = "proj",
+                                     .in = IN,
+                                     .out = C,
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .rows = EMBED_BATCH * N};
+    struct patch_spec patch = {IMAGE, IMAGE, PATCH, PATCH, {0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f},
+                               NULL};
+    struct arena arena = {0};
+    struct act tok;
+    op_fill(weight, (size_t)C * IN, 2);
+    op_fill(bias, C, 3);
+    for (size_t i = 0; i < (size_t)C * IN; i++)
+        weight[i] /= sqrtf((float)IN);
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)(i * 2654435761u >> 24);
+    demand(linear_load(be, &spec, &patch.proj));
+    for (int bind = 0; bind < 2; bind++) {
+        tok = act_take(be, &arena, EMBED_BATCH, N, C);
+        if (bind == 0) demand(backend_reserve(be, &arena, "activations"));
+    }
+    *count = (size_t)EMBED_BATCH * N * C;
+    host = memory(*count, sizeof *host);
+    op_patch_embed(be, &patch, pixels, tok);
+    backend_read(be, tok, host);
+    demand(backend_sync(be));
+    backend_release_arena(be, &arena);
+    mem_free(weight);
+    mem_free(bias);
+    mem_free(pixels);
+    return host;
+}
+
+/* tokens 0: the embedding. cuDNN where it was faster against the own kernels alone. */
+static bool check_ways(const char *device, size_t precision, int tokens) {
+    float *values[2];
+    size_t count = 0;
+    char name[32];
+    bool good;
+    for (int cudnn = 0; cudnn < 2; cudnn++) {
+        struct backend *be;
+        if (cudnn)
+            unsetenv("VITRINE_CUDNN");
+        else
+            setenv("VITRINE_CUDNN", "0", 1);
+        be = open_device(device, precisions[precision].name);
+        values[cudnn] = tokens ? attention_of(be, tokens, &count) : embedding_of(be, &count);
+        if (cudnn) printf("%s\n", backend_describe(be));
+        backend_close(be);
+    }
+    snprintf(name, sizeof name, tokens ? "attention %d" : "embedding", tokens);
+    good = matches(name, precisions[precision].name, values[0], values[1], count,
+                   precisions[precision].op);
+    mem_free(values[0]);
+    mem_free(values[1]);
+    return good;
+}
+
+/* The next number of the line; 0 at its end. */
+static uint64_t next_number(const char **at, unsigned base) {
+    static const char digits[] = "0123456789abcdef";
+    const char *digit;
+    uint64_t value = 0;
+    *at += strspn(*at, " ");
+    for (; **at && (digit = strchr(digits, **at)) != NULL; (*at)++)
+        value = value * base + (uint64_t)(digit - digits);
+    return value;
+}
+
+/* A row of kernels/cuda_tuning.cu, as kernels/cuda_choice.cu fills it. */
+static void print_row(const char *line) {
+    enum { NUMBERS = 18, WORDS = 8, KIND = 0, TYPE = 2, OWN = 2 };
+    uint64_t number[NUMBERS], word[WORDS];
+    double flops;
+    for (int i = 0; i < NUMBERS; i++)
+        number[i] = next_number(&line, 10);
+    for (int i = 0; i < WORDS; i++)
+        word[i] = next_number(&line, 16);
+    if (number[KIND] != 1 && number[KIND] != 2) return;
+    if (number[KIND] == 1) {
+        flops = 4.0 * (double)(number[6] * number[3] * number[7] * number[8] * number[4]);
+        printf("attention %s, %d images, %d heads of %d, N %d:", precisions[number[TYPE]].name,
+               (int)number[6], (int)number[3], (int)number[4], (int)number[7]);
+    } else {
+        flops = 6.0 * (double)(number[4] * number[5] * number[6] * number[9]);
+        printf("embedding %s, %d images of %d x %d, patch %d, C %d:", precisions[number[TYPE]].name,
+               (int)number[4], (int)number[5], (int)number[6], (int)number[7], (int)number[9]);
+    }
+    for (int i = OWN; i < WORDS; i++) {
+        if (word[i] == 0) continue;
+        if (i == OWN)
+            printf("  own");
+        else
+            printf("  plan %d", i - OWN - 1);
+        printf(" %.1f us, %.0f TFLOP/s%s", 1e-3 * (double)word[i], 1e-3 * flops / (double)word[i],
+               word[0] + OWN == (uint64_t)i ? " *" : "");
+    }
+    printf("\n");
+}
+
+static void print_rows(const char *folder) {
+    char path[600], line[1024];
+    struct dirent *entry;
+    DIR *dir;
+    snprintf(path, sizeof path, "%s/vitrine", folder);
+    dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        FILE *file;
+        if (strncmp(entry->d_name, "tuning-", 7) != 0) continue;
+        snprintf(path, sizeof path, "%s/vitrine/%s", folder, entry->d_name);
+        file = fopen(path, "r");
+        while (file != NULL && fgets(line, sizeof line, file) != NULL)
+            print_row(line);
+        if (file != NULL) fclose(file);
+    }
+    if (dir != NULL) closedir(dir);
+}
+
+static bool check_cudnn(const char *device, const char *folder) {
+    static const int tokens[] = {577, 1025, 0};
+    bool good = true;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    for (size_t p = precision_count(device) > 1; p < precision_count(device); p++)
+        for (size_t i = 0; i < COUNT_OF(tokens); i++)
+            good &= check_ways(device, p, tokens[i]);
+    print_rows(folder);
+    return good;
+}
+
 int main(int argc, char **argv) {
     const char *batch = getenv("GPU_CHECK_BATCH");
     long images = 64;
     bool good = true;
     struct backend *be;
     if (argc < 3) {
-        fprintf(stderr, "usage: gpu_check DEVICE ops | models | bench FOLDER ARCH...\n");
+        fprintf(stderr, "usage: gpu_check DEVICE ops | models | bench FOLDER ARCH... | "
+                        "cudnn FOLDER\n");
         return 2;
     }
     if (batch && !parse_long(batch, 1, 4096, &images)) return 2;
@@ -325,6 +494,7 @@ int main(int argc, char **argv) {
     backend_close(be);
     if (strcmp(argv[2], "ops") == 0) good = check_ops(argv[1]);
     if (strcmp(argv[2], "models") == 0) good = check_models(argv[1], argv + 3, argc - 3);
+    if (strcmp(argv[2], "cudnn") == 0 && argc > 3) good = check_cudnn(argv[1], argv[3]);
     if (strcmp(argv[2], "bench") == 0)
         for (int i = 4; i < argc; i++)
             good &= bench_model(argv[1], argv[3], argv[i], (int)images);

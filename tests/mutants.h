@@ -40,6 +40,8 @@
     f(NORM_EPS, "eps is left out") \
     f(PREFIX, "patches are counted from the first prefix token") \
     f(MEAN_COUNT, "the mean is over one token more") \
+    f(PIXEL_REST, "what lies behind a pixel's colours is not zero") \
+    f(FILTER_ORDER, "a filter's taps are taken with the colours inside") \
     f(CHANNEL_ORDER, "colours are taken as BGR") \
     f(GATE_BIAS, "both halves of SwiGLU get the first half's bias")
 

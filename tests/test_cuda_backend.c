@@ -6,46 +6,9 @@
 
 #if HAVE_CXX
 
-#include "tests/cuda_session.h"
-#include "tests/device_ops.h"
-#include "tests/fake_cuda.h"
-
-/*
- * Against the CPU backend in fp32. Observed: models fp32 3.4e-6, fp16 5.2e-3, bf16 3.3e-2 (tokens
- * of the deepest; logits a third of it); ops alone fp32 6.4e-6 (a temperature of 100, else 1e-6),
- * fp16 8e-4, bf16 7e-3.
- */
-static const struct {
-    const char *name;
-    double model, op;
-} precisions[] = {{"fp32", 1e-5, 1e-5}, {"fp16", 2e-2, 3e-3}, {"bf16", 5e-2, 2e-2}};
+#include "tests/cuda_stand_in.h"
 
 /* ---- sessions -------------------------------------------------------------------------------- */
-
-/* precision NULL: the CPU. */
-static void session_open(struct session *s, const char *name, const char *precision) {
-    struct backend *backend;
-    demand(precision ? vitrine_cuda_open(0, precision, &backend) : cpu_open("fp32", 1, &backend));
-    session_start(s, name, backend);
-}
-
-static void duo_start(struct duo *duo, const char *precision, double tolerance) {
-    struct backend *cpu, *be;
-    demand(cpu_open("fp32", 1, &cpu));
-    demand(vitrine_cuda_open(0, precision, &be));
-    duo_open(duo, cpu, be, precision, tolerance);
-}
-
-static void check_clean(const char *name) {
-    if (fake_cuda_fault()) fail_msg("%s: %s", name, fake_cuda_fault());
-    assert_int_equal(fake_cuda_alive(), 0);
-}
-
-/* Nothing was done wrong, and after closing nothing is left. */
-static void close_clean(struct session *s) {
-    session_close(s);
-    check_clean(s->name);
-}
 
 /* What the CPU makes of a model's images; released with outputs_free. */
 static struct outputs want_of(const char *name) {
@@ -369,7 +332,7 @@ static void test_failing_products(void **state) {
         if (st == ST_OK) break;
         assert_int_equal(st, ST_DEVICE);
         if (n < 3) printf("%s\n", fail_message());
-        assert_memory_equal(fail_message(), "linear ", 7);
+        assert_memory_equal(fail_message(), n == 1 ? "patch_embed: " : "linear ", 7);
         assert_non_null(strstr(fail_message(), ": cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED"));
     }
     fake_cuda_options.fail_matmul = 0;
@@ -421,7 +384,7 @@ static void test_unsupported_products(void **state) {
     got = outputs_of(&s);
     assert_int_equal(session_forward(&s, s.pixels, IMAGES, &got), ST_DEVICE);
     printf("%s\n", fail_message());
-    assert_non_null(strstr(fail_message(), "linear patch_embed.proj: cuBLASLt has no product"));
+    assert_non_null(strstr(fail_message(), "patch_embed: cuBLASLt has no product"));
     outputs_free(&got);
     close_clean(&s);
 }
@@ -440,38 +403,27 @@ static int algorithm_of(const char *precision, int fastest) {
     return fake_cuda_counts.algorithm;
 }
 
-static void put(const char *path, const char *text) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* The same rows with algorithms that there are not. */
 static void spoil(const char *path) {
-    char text[8192];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fclose(file);
+    char *text = get_text(path);
     assert_non_null(strstr(text, "76697472"));
     for (char *at = text; (at = strstr(at, "76697472")) != NULL; at++)
         at[0] = '8';
-    put(path, text);
+    put_text(path, text);
 }
 
 /* The fastest is taken, kept on disk, and found there; a file of any content does no harm. */
 static void test_tuning(void **state) {
     static const char *const contents[] = {
         "",
-        "vitrine cublaslt 2\n1 2 3\n",
-        "vitrine cublaslt 1\n1 2 3\n\n-1 x\n99999999999999999999999999 1\n",
-        "vitrine cublaslt 1\n1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 0",
+        "vitrine tuning 2\n1 2 3\n",
+        "vitrine tuning 1\n1 2 3\n\n-1 x\n99999999999999999999999999 1\n",
+        "vitrine tuning 1\n0 130100 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 0",
     };
     char folder[] = "/tmp/vitrine_test_XXXXXX", path[128];
     (void)state;
     assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/vitrine/cublaslt-Stand-in-130100.txt", folder);
+    snprintf(path, sizeof path, "%s/vitrine/tuning-Stand-in.txt", folder);
     setenv("XDG_CACHE_HOME", folder, 1);
     assert_int_equal(algorithm_of("fp32", 3), 3);
     assert_true(fake_cuda_counts.heuristics >= 5);
@@ -481,7 +433,7 @@ static void test_tuning(void **state) {
     spoil(path);
     assert_int_equal(algorithm_of("fp32", 6), 6); /* asked, refused, timed again */
     for (size_t i = 0; i < COUNT_OF(contents); i++) {
-        put(path, contents[i]);
+        put_text(path, contents[i]);
         assert_int_equal(algorithm_of("fp32", (int)i), (int)i);
     }
     setenv("VITRINE_NO_AUTOTUNE", "1", 1); /* the first, and the file is not looked at */

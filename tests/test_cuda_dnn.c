@@ -210,7 +210,10 @@ static const struct conv_row conv_rows[] = {
     {"patch 14, 8 channels", 224, 8, 1024, 14, 14, 0, 0, true, false},
     {"patch 16, 8 channels", 224, 8, 768, 16, 16, 0, 0, true, false},
     {"patch 32, 8 channels", 224, 8, 768, 32, 32, 0, 0, true, false},
+    {"patch 4, 4 channels", 224, 4, 96, 4, 4, 0, 0, true, false},
+    {"patch 14, 4 channels", 224, 4, 1024, 14, 14, 0, 0, true, false},
     {"patch 16, 4 channels", 224, 4, 768, 16, 16, 0, 0, true, false},
+    {"patch 32, 4 channels", 224, 4, 768, 32, 32, 0, 0, true, false},
     {"stem 7x7/2, SAME", 224, 3, 64, 7, 2, 2, 3, false, false},
     {"stem 7x7/2", 224, 8, 64, 7, 2, 3, 3, true, true},
     {"3x3", 56, 64, 64, 3, 1, 1, 1, true, true},
@@ -511,6 +514,11 @@ static void test_running(void **state) {
         data.workspace = memory;
     }
     if (dnn_version(dnn) == FOUND_WITH) assert_true(built > 0);
+    dnn_keep(graph, -1); /* none of them */
+    for (int i = 0; i < dnn_plans(graph); i++) {
+        assert_int_equal(dnn_workspace(graph, i), 0);
+        check_run(graph, i, &data, "is not built");
+    }
     dnn_graph_close(&graph);
     dnn_close(&dnn);
 }

@@ -229,6 +229,43 @@ static void patches(void) {
     compare("patches", "two images", cuda_patches(bench.type, &spec, pixels, &y.view, NULL), &y);
 }
 
+/* A pixel as a patch of its own: the projection is (4, 3), the identity with a row of zeros. */
+static void normalised(int batch, int h, int w) {
+    static const float identity[CUDA_PIXEL * 3] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
+    static uint8_t pixels[MOST];
+    struct patch_spec spec = {h, w, 1, 1, {0.1f, 0.4f, 0.5f}, {0.2f, 0.3f, 0.25f}, NULL};
+    struct linear_spec linear = {
+        .name = "identity", .in = 3, .out = CUDA_PIXEL, .weight = identity, .rows = h * w};
+    struct pair y = pair_of(0, batch, h * w, CUDA_PIXEL, 0);
+    for (int i = 0; i < batch * h * w * 3; i++)
+        pixels[i] = (uint8_t)((unsigned)i * 2654435761u >> 24);
+    assert_int_equal(linear_load(bench.be, &linear, &spec.proj), ST_OK);
+    op_patch_embed(bench.be, &spec, pixels, y.act);
+    compare("normalise", "pixels", cuda_normalise(bench.type, &spec, pixels, &y.view, NULL), &y);
+}
+
+/* A weight whose rows lie apart, in the order that a convolution wants. */
+static void filters(void) {
+    enum { OUT = 5, PH = 3, PW = 4, K = PH * PW };
+    struct pair weight = pair_of(0, 1, OUT, 3 * K, 4), y = pair_of(1, OUT, K, CUDA_PIXEL, 0);
+    for (size_t i = 0; i < y.count; i++) {
+        const size_t c = i % CUDA_PIXEL, k = i / CUDA_PIXEL % K, out = i / CUDA_PIXEL / K;
+        bench.memory[1][i] = c == 3 ? 0 : bench.memory[0][out * weight.act.pitch + c * K + k];
+    }
+    compare("filter", "5 of 3 x 4",
+            cuda_filter(bench.type, weight.view.data, weight.view.pitch, OUT, PH, PW, y.view.data,
+                        NULL),
+            &y);
+}
+
+static void convolution_operands(void) {
+    if (bench.type == CUDA_FP32) return;
+    normalised(2, 12, 20);
+    normalised(1, 3, 5); /* an odd number */
+    normalised(1, 1, 1);
+    filters();
+}
+
 static void run_activation(const struct shape *s, enum epilogue epilogue, bool bias,
                            bool residual) {
     const int columns = epilogue == EPILOGUE_SWIGLU ? 2 * s->channels : s->channels;
@@ -285,8 +322,8 @@ static void copies(void) {
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-static void (*const ops[])(void) = {layernorms, merges,      assemblies, means,
-                                    patches,    activations, copies};
+static void (*const ops[])(void) = {layernorms, merges,      assemblies,           means,
+                                    patches,    activations, convolution_operands, copies};
 
 static void open_bench(void **state) {
     (void)state;

@@ -2,7 +2,8 @@
 # gpu-check.sh: what only a machine with an NVIDIA GPU can show, in under 8 minutes and one text file.
 #   builds for this GPU's architecture, then: every op and the golden models against the CPU backend in fp32, fp16 and
 #   bf16; the same under compute-sanitizer where it is installed; ViT-B, ViT-L, Swin-T, Swin-B with random weights:
-#   logits against the CPU, images/s at batch 1 and 64.
+#   logits against the CPU, images/s at batch 1 and 64; attention over 577 and 1025 tokens and the patch embedding by
+#   the own kernels and by each of cuDNN's plans: times, and whether the chosen one computes the same.
 # Environment: BUILD (build), NVCC, OUT (where gpu-check.txt goes, .), WORK (model files, a fresh folder in /tmp),
 # SKIP_BUILD=1 (BUILD holds gpu_check and libvitrine_cuda.so already).
 # Without a GPU: says what it needs, exit 0. Exit 1: a step failed; every step says so in the file.
@@ -70,6 +71,8 @@ fi
 
 step "speed" 120 "$build/gpu_check" "$device" bench "$work" \
     vit_base_patch16_224 swin_tiny_patch4_window7_224 swin_base_patch4_window7_224 vit_large_patch16_224
+
+step "own kernels and cuDNN" 90 "$build/gpu_check" "$device" cudnn "$(cd "$work" && pwd)/cache"
 
 [ -n "${WORK:-}" ] || rm -rf "$work"
 say "$(($(date +%s) - began)) s in all; $([ $failed = 0 ] && echo 'every step passed' || echo 'SOME STEP FAILED'); written to $report"
