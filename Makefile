@@ -141,7 +141,7 @@ $(BUILD)/%.simt.o: % $(BUILD)/flags
 	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fno-exceptions -fno-rtti -fno-strict-aliasing \
 	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
 	  -MMD -MP -x c++ -c $< -o $@
-$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend: $(SIMT_OBJS)
+$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_quantise_cuda $(BUILD)/tests/test_int8_cuda $(BUILD)/tests/test_cuda_backend: $(SIMT_OBJS)
 
 $(BUILD)/%.host.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D) && $(CXX) -std=c++17 $(CPPFLAGS) $(CUDA_HOME:%=-isystem %/include) $(CFLAGS) -fno-exceptions -fno-rtti \

@@ -34,6 +34,7 @@ struct fake_cuda_options {
     int fastest;      /* the algorithm that takes the least time, 0 to 7 */
     bool no_products; /* the heuristics know nothing */
     bool no_fusion;   /* the heuristics know products without epilogue and beta alone */
+    bool no_int8;     /* the heuristics know no products of int8 */
 };
 extern struct fake_cuda_options fake_cuda_options;
 
@@ -43,6 +44,7 @@ struct fake_cuda_counts {
     int captured, instantiated, graph_launches;
     int heuristics, waits;
     int algorithm; /* of the last matmul */
+    int int8;      /* matmuls of int8, those captured too */
 };
 extern struct fake_cuda_counts fake_cuda_counts;
 
