@@ -153,7 +153,9 @@ $(BUILD)/%.simt.o: % $(BUILD)/flags
 	@mkdir -p $(@D) && $(CXX) -std=c++17 -DSIMT -Itests/fake $(SIMT_INIT) $(CPPFLAGS) $(CFLAGS) -fPIC -fno-exceptions -fno-rtti -fno-strict-aliasing \
 	  -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
 	  -MMD -MP -x c++ -c $< -o $@
-$(BUILD)/tests/test_simt $(BUILD)/tests/test_attention_cuda $(BUILD)/tests/test_attention_mutants $(BUILD)/tests/test_rows_cuda $(BUILD)/tests/test_cuda_backend $(BUILD)/tests/test_cuda_cudnn: $(SIMT_OBJS)
+# Every test of the CUDA backend that runs in the simulator.
+SIMT_TESTS := $(patsubst %,$(BUILD)/tests/test_%,simt attention_cuda attention_mutants rows_cuda quantise_cuda int8_cuda cuda_backend cuda_cudnn)
+$(SIMT_TESTS): $(SIMT_OBJS)
 
 # The same as the library that the program opens, so that whole commands run on "GPUs".
 STANDIN := $(if $(filter 1,$(HAVE_CXX)),$(BUILD)/tests/standin/libvitrine_cuda.so)

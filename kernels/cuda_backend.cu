@@ -98,6 +98,8 @@ static void cuda_plan_begin(struct backend *be) {
 
 static enum status cuda_plan_end(struct backend *be) {
     struct cuda *cuda = cuda_of(be);
+    if (cuda->int8 && !cuda->quantised)
+        return fail(ST_USAGE, "precision int8: the model has no int8 weights");
     TRY(cuda_want(cuda, &cuda->workspace, CUDA_WORKSPACE_MIB * MIB));
     TRY(cuda_want(cuda, &cuda->scratch, 0));
     TRY(cuda_want(cuda, &cuda->patches, 0));
@@ -249,19 +251,34 @@ static enum status upload(struct cuda *cuda, const char *what, enum cuda_type ty
     return write_view(cuda, type, host, &view);
 }
 
+enum status cuda_upload(struct cuda *cuda, const char *what, const void *host, size_t bytes,
+                        void **out) {
+    TRY(cuda_alloc(cuda, what, bytes, out));
+    CUDA_TRY(what, cudaMemcpyAsync(*out, host, bytes, cudaMemcpyHostToDevice, cuda->compute));
+    return cuda_wait(cuda);
+}
+
 static enum status upload_fp32(struct cuda *cuda, const char *what, const float *host, size_t count,
                                float **out) {
-    TRY(cuda_alloc(cuda, what, count * sizeof(float), (void **)out));
-    CUDA_TRY(what, cudaMemcpyAsync(*out, host, count * sizeof(float), cudaMemcpyHostToDevice,
-                                   cuda->compute));
-    return cuda_wait(cuda);
+    return cuda_upload(cuda, what, host, count * sizeof(float), (void **)out);
+}
+
+/* Weight and bias of the activations' type. */
+static enum status load_rounded(struct cuda *cuda, const struct linear_spec *spec,
+                                struct cuda_linear *linear) {
+    const size_t chunk = 16 / cuda->be.act_size;
+    linear->pitch = ((size_t)spec->in + chunk - 1) / chunk * chunk;
+    TRY(upload(cuda, spec->name, cuda->type, spec->weight, spec->out, spec->in, linear->pitch,
+               &linear->weight));
+    if (spec->bias == NULL) return ST_OK;
+    return upload(cuda, spec->name, cuda->type, spec->bias, 1, spec->out, (size_t)spec->out,
+                  &linear->bias);
 }
 
 static enum status cuda_linear_load(struct backend *be, const struct linear_spec *spec,
                                     struct linear **out) {
     struct cuda *cuda = cuda_of(be);
     struct cuda_linear *linear = (struct cuda_linear *)mem_zalloc(1, sizeof *linear);
-    const size_t chunk = 16 / be->act_size;
     if (linear == NULL) return ST_NOMEM;
     linear->next = cuda->linears;
     cuda->linears = linear; /* freed by close, whole or not */
@@ -269,14 +286,14 @@ static enum status cuda_linear_load(struct backend *be, const struct linear_spec
     linear->head.in = spec->in;
     linear->head.out = spec->out;
     linear->head.has_bias = spec->bias != NULL;
-    linear->pitch = ((size_t)spec->in + chunk - 1) / chunk * chunk;
-    TRY(upload(cuda, spec->name, cuda->type, spec->weight, spec->out, spec->in, linear->pitch,
-               &linear->weight));
-    if (spec->bias != NULL) {
-        TRY(upload(cuda, spec->name, cuda->type, spec->bias, 1, spec->out, (size_t)spec->out,
-                   &linear->bias));
-        TRY(upload_fp32(cuda, spec->name, spec->bias, (size_t)spec->out, &linear->bias_fp32));
+    if (cuda_int8_takes(cuda, spec)) {
+        TRY(cuda_int8_load(cuda, spec, linear));
+        cuda->quantised = true;
+    } else {
+        TRY(load_rounded(cuda, spec, linear));
     }
+    if (spec->bias != NULL)
+        TRY(upload_fp32(cuda, spec->name, spec->bias, (size_t)spec->out, &linear->bias_fp32));
     *out = &linear->head;
     return ST_OK;
 }
@@ -449,17 +466,23 @@ static enum status find_device(int device) {
 }
 
 static enum status find_precision(struct cuda *cuda, const char *precision) {
-    static const char *const names[] = {"fp32", "fp16", "bf16"};
-    if (precision == NULL) precision = "fp16";
-    for (int type = CUDA_FP32; type <= CUDA_BF16; type++) {
-        if (strcmp(precision, names[type]) != 0) continue;
-        cuda->type = (enum cuda_type)type;
-        cuda->be.precision = names[type];
+    static const struct {
+        const char *name;
+        enum cuda_type type;
+        bool int8;
+    } rows[] = {{"fp16", CUDA_FP16, false}, /* the default */
+                {"bf16", CUDA_BF16, false},
+                {"fp32", CUDA_FP32, false},
+                {"int8", CUDA_FP16, true}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (precision != NULL && strcmp(precision, rows[i].name) != 0) continue;
+        cuda->type = rows[i].type;
+        cuda->int8 = rows[i].int8;
+        cuda->be.precision = rows[i].name;
         cuda->be.act_size = type_bytes(cuda->type);
         return ST_OK;
     }
-    return fail(ST_DEVICE,
-                "precision %s: the cuda backend computes in fp16, bf16 or fp32 in this version",
+    return fail(ST_DEVICE, "precision %s: the cuda backend computes in fp16, bf16, fp32 or int8",
                 precision);
 }
 

@@ -12,6 +12,7 @@
  *   cuda_graphs    lists, the graphs made of them, the flush
  *   cuda_pixels    the pixels' way to the device, beside the computation
  *   linear_cuda    products by cuBLASLt, and what its epilogues do not do
+ *   linear_int8_cuda  the linears that run in int8
  *   cuda_choice    attention and embedding: the own kernels, or cuDNN where that was faster
  *   cuda_embed     the patch embedding, both ways
  *   cuda_tuning    what was the fastest, kept on disk
@@ -41,8 +42,9 @@ enum {
 
 struct cuda_linear {
     struct linear head;
-    void *weight;     /* (out, pitch), the activations' type */
+    void *weight;     /* (out, pitch), the activations' type; with scales int8, out to whole 16 */
     size_t pitch;     /* in, to whole 16 bytes */
+    float *scales;    /* (out), fp32; NULL: not in int8 */
     void *bias;       /* (out), the activations' type; NULL without bias */
     float *bias_fp32; /* (out) */
     void *filter; /* the weight as cuda_filter makes it, of patches filter_h high; NULL: not yet */
@@ -187,6 +189,17 @@ enum {
     KEYS
 };
 
+/* KEY_TYPE is an enum cuda_type, or this: int8 by int8, int32 sums and results. */
+enum { PRODUCT_INT8 = CUDA_BF16 + 1 };
+
+/* One call of cublasLtMatmul. */
+struct product {
+    int64_t key[KEYS];
+    const void *w, *x, *c;
+    void *d;
+    const void *bias;
+};
+
 struct product_plan {
     int64_t key[KEYS];
     bool usable; /* false: cuBLASLt has nothing for it */
@@ -248,6 +261,7 @@ struct cuda {
     uint64_t flushes;
     struct cuda_pixels pixels;
     bool tf32;
+    bool int8, quantised; /* precision int8; a linear that came with scales was loaded */
     struct product_plan *plans;
     size_t plan_count, plan_capacity;
     struct tuning tuning;
@@ -293,6 +307,9 @@ void cuda_free(struct cuda *cuda, void *ptr);
 /* At least `bytes`; while planning only noted. Growing waits and forgets every graph. */
 enum status cuda_want(struct cuda *cuda, struct cuda_buffer *buffer, size_t bytes) MUST_CHECK;
 enum status cuda_wait(struct cuda *cuda) MUST_CHECK;
+/* Host bytes to device memory of their own; on return the device has them. */
+enum status cuda_upload(struct cuda *cuda, const char *what, const void *host, size_t bytes,
+                        void **out) MUST_CHECK;
 void cuda_view_of(const struct cuda *cuda, const struct act *a, struct cuda_view *out);
 
 static inline size_t type_bytes(enum cuda_type type) {
@@ -334,6 +351,24 @@ void cuda_stage(struct backend *be, const uint8_t *pixels, size_t bytes);
 size_t cuda_linear_scratch(const struct cuda *cuda, const struct record_linear *call);
 enum status cuda_linear_prepare(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
 enum status cuda_linear_run(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
+
+/* Finds the product's algorithm, unless it is known; *usable false: cuBLASLt has none. */
+enum status cuda_plan_product(struct cuda *cuda, const struct product *p, bool *usable) MUST_CHECK;
+enum status cuda_run_product(struct cuda *cuda, const struct product *p) MUST_CHECK;
+/* ST_DEVICE: the sentence for a product that is not usable. */
+enum status cuda_no_product(const struct product *p) MUST_CHECK;
+
+/* ---- linear_int8_cuda ------------------------------------------------------------------------ */
+
+/* Whether this linear is to run in int8; cuda_int8_load then fills weight, pitch and scales. */
+bool cuda_int8_takes(const struct cuda *cuda, const struct linear_spec *spec);
+/* ST_SHAPE: the weight is no integers times the scales. */
+enum status cuda_int8_load(struct cuda *cuda, const struct linear_spec *spec,
+                           struct cuda_linear *linear) MUST_CHECK;
+/* As the three of linear_cuda, which call these where there are scales. */
+size_t cuda_int8_scratch(const struct record_linear *call);
+enum status cuda_int8_prepare(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
+enum status cuda_int8_run(struct cuda *cuda, const struct record_linear *call) MUST_CHECK;
 
 /* ---- cuda_embed ------------------------------------------------------------------------------ */
 

@@ -87,14 +87,26 @@ enum status cuda_filter(enum cuda_type type, const void *weight, size_t pitch, i
 /*
  * activation_cuda.cu: y = epilogue(x + bias) + residual; bias (columns of x) fp32 or NULL;
  * residual.data NULL = none. SWIGLU: x has 2F columns, y F. y may be x or the residual.
+ *
+ * row_scales (B*T) not NULL: x is int32, element (row, c) stands for x * row_scales[row] *
+ * column_scales[c], column_scales (columns of x); type is CUDA_FP16, y is not x.
  */
 struct cuda_activation {
     enum cuda_type type;
     enum epilogue epilogue;
     struct cuda_view x, residual, y;
     const float *bias;
+    const float *row_scales, *column_scales;
 };
 enum status cuda_activation(const struct cuda_activation *call, void *stream) MUST_CHECK;
+
+/*
+ * quantise_cuda.cu: x (B, T, C) fp16 -> q (rows, pitch) int8, dense, 16-byte aligned, and scales
+ * (rows): row b*T + t of x is scales * q to within scales/2; the file says what zeros, infinities
+ * and NaN do. rows >= B*T and pitch >= C, a multiple of 16: what is more is zeros.
+ */
+enum status cuda_quantise(const struct cuda_view *x, int8_t *q, int pitch, float *scales, int rows,
+                          void *stream) MUST_CHECK;
 
 /* tokens_cuda.cu: a view to dense fp32 on the device, and back. */
 enum status cuda_to_fp32(enum cuda_type type, const struct cuda_view *x, float *dense,

@@ -16,14 +16,6 @@
 
 enum { CANDIDATES = 8, MOST_ALIGN = 256 };
 
-/* One call of cublasLtMatmul. */
-struct product {
-    int64_t key[KEYS];
-    const void *w, *x, *c;
-    void *d;
-    const void *bias;
-};
-
 struct descriptions {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t w, x, c, d;
@@ -80,14 +72,15 @@ static void product_of(const struct cuda *cuda, const struct cuda_linear *linear
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
-static cudaDataType_t data_type(int64_t type) {
+static cudaDataType_t data_type(int64_t type, bool result) {
+    if (type == PRODUCT_INT8) return result ? CUDA_R_32I : CUDA_R_8I;
     return type == CUDA_FP16 ? CUDA_R_16F : type == CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-static cublasStatus_t layout(cublasLtMatrixLayout_t *out, const int64_t *key, int64_t rows,
-                             int64_t columns, int64_t ld, int64_t stride) {
+static cublasStatus_t layout(cublasLtMatrixLayout_t *out, const int64_t *key, bool result,
+                             int64_t rows, int64_t columns, int64_t ld, int64_t stride) {
     const int32_t count = (int32_t)key[KEY_COUNT];
-    cublasStatus_t status = cublasLtMatrixLayoutCreate(out, data_type(key[KEY_TYPE]),
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(out, data_type(key[KEY_TYPE], result),
                                                        (uint64_t)rows, (uint64_t)columns, ld);
     if (status != CUBLAS_STATUS_SUCCESS || count == 1) return status;
     status = cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
@@ -97,11 +90,16 @@ static cublasStatus_t layout(cublasLtMatrixLayout_t *out, const int64_t *key, in
                                             &stride, sizeof stride);
 }
 
+static cublasComputeType_t compute_type(const int64_t *key) {
+    if (key[KEY_TYPE] == PRODUCT_INT8) return CUBLAS_COMPUTE_32I;
+    return key[KEY_TF32] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 static cublasStatus_t operation(cublasLtMatmulDesc_t *out, const struct product *p) {
     const int32_t transpose = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = (cublasLtEpilogue_t)p->key[KEY_EPILOGUE];
     cublasStatus_t status = cublasLtMatmulDescCreate(
-        out, p->key[KEY_TF32] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+        out, compute_type(p->key), p->key[KEY_TYPE] == PRODUCT_INT8 ? CUDA_R_32I : CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
                                                 sizeof transpose);
@@ -127,17 +125,22 @@ static enum status open_descriptions(const struct product *p, struct description
     const int64_t *key = p->key, m = key[KEY_M], n = key[KEY_N], k = key[KEY_K];
     memset(d, 0, sizeof *d);
     LT_TRY("cublasLtMatmulDesc", operation(&d->op, p));
-    LT_TRY("cublasLtMatrixLayout", layout(&d->w, key, k, m, key[KEY_LDW], 0));
-    LT_TRY("cublasLtMatrixLayout", layout(&d->x, key, k, n, key[KEY_LDX], key[KEY_STRIDE_X]));
-    LT_TRY("cublasLtMatrixLayout", layout(&d->c, key, m, n, key[KEY_LDC], key[KEY_STRIDE_C]));
-    LT_TRY("cublasLtMatrixLayout", layout(&d->d, key, m, n, key[KEY_LDD], key[KEY_STRIDE_D]));
+    LT_TRY("cublasLtMatrixLayout", layout(&d->w, key, false, k, m, key[KEY_LDW], 0));
+    LT_TRY("cublasLtMatrixLayout",
+           layout(&d->x, key, false, k, n, key[KEY_LDX], key[KEY_STRIDE_X]));
+    LT_TRY("cublasLtMatrixLayout", layout(&d->c, key, true, m, n, key[KEY_LDC], key[KEY_STRIDE_C]));
+    LT_TRY("cublasLtMatrixLayout", layout(&d->d, key, true, m, n, key[KEY_LDD], key[KEY_STRIDE_D]));
     return ST_OK;
 }
 
 static cublasStatus_t multiply(struct cuda *cuda, const struct product *p,
                                const struct descriptions *d, const cublasLtMatmulAlgo_t *algo) {
-    const float alpha = 1, beta = p->key[KEY_BETA] ? 1.0f : 0.0f;
-    return cublasLtMatmul(cuda->lt, d->op, &alpha, p->w, d->w, p->x, d->x, &beta, p->c, d->c, p->d,
+    static const float real[] = {0, 1};
+    static const int32_t whole[] = {0, 1};
+    const bool int8 = p->key[KEY_TYPE] == PRODUCT_INT8, add = p->key[KEY_BETA] != 0;
+    const void *alpha = int8 ? (const void *)&whole[1] : &real[1];
+    const void *beta = int8 ? (const void *)&whole[add] : &real[add];
+    return cublasLtMatmul(cuda->lt, d->op, alpha, p->w, d->w, p->x, d->x, beta, p->c, d->c, p->d,
                           d->d, algo, cuda->workspace.data, cuda->workspace.size, cuda->compute);
 }
 
@@ -150,7 +153,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, const struct
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const uint64_t bytes = workspace;
     const uint32_t align = (uint32_t)p->key[KEY_ALIGN];
-    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts are added as fp32 */
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts are added as it */
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -195,11 +198,13 @@ static enum status run_trial(struct cuda *cuda, const void *call) {
 }
 
 /* Bytes from the product's first to its last element, at the address's alignment. */
-static size_t extent(const struct cuda *cuda, const struct product *p) {
+static size_t extent(const struct product *p) {
     const int64_t *key = p->key;
+    const bool int8 = key[KEY_TYPE] == PRODUCT_INT8;
     size_t values = (size_t)((key[KEY_COUNT] - 1) * key[KEY_STRIDE_D] +
                              (key[KEY_N] - 1) * key[KEY_LDD] + key[KEY_M]);
-    return values * cuda->be.act_size + MOST_ALIGN;
+    return values * (int8 ? sizeof(int32_t) : type_bytes((enum cuda_type)key[KEY_TYPE])) +
+           MOST_ALIGN;
 }
 
 /* The index of the fastest; results go to memory of their own. Without it: the first. */
@@ -213,7 +218,7 @@ static int fastest(struct cuda *cuda, const struct product *p,
     trial.key[KEY_LDC] = p->key[KEY_LDD]; /* C is D there */
     trial.key[KEY_STRIDE_C] = p->key[KEY_STRIDE_D];
     if (open_descriptions(&trial, &d) == ST_OK &&
-        cuda_alloc(cuda, "the timing of products", extent(cuda, p), &memory) == ST_OK) {
+        cuda_alloc(cuda, "the timing of products", extent(p), &memory) == ST_OK) {
         trial.d = (unsigned char *)memory + (uintptr_t)p->d % MOST_ALIGN;
         trial.c = trial.d;
         for (int i = 0; i < count; i++) {
@@ -282,8 +287,7 @@ static const struct product_plan *find_plan(const struct cuda *cuda, const int64
     return NULL;
 }
 
-/* Makes the product's plan, unless there is one. */
-static enum status plan_product(struct cuda *cuda, const struct product *p, bool *usable) {
+enum status cuda_plan_product(struct cuda *cuda, const struct product *p, bool *usable) {
     const struct product_plan *there = find_plan(cuda, p->key);
     struct product_plan plan;
     struct descriptions d;
@@ -305,7 +309,13 @@ static enum status plan_product(struct cuda *cuda, const struct product *p, bool
     return ST_OK;
 }
 
-static enum status run_product(struct cuda *cuda, const struct product *p) {
+enum status cuda_no_product(const struct product *p) {
+    return fail(ST_DEVICE, "cuBLASLt has no product (%lld, %lld) x (%lld, %lld) in this precision",
+                (long long)p->key[KEY_N], (long long)p->key[KEY_K], (long long)p->key[KEY_K],
+                (long long)p->key[KEY_M]);
+}
+
+enum status cuda_run_product(struct cuda *cuda, const struct product *p) {
     const struct product_plan *plan = find_plan(cuda, p->key);
     struct descriptions d;
     enum status st;
@@ -361,6 +371,7 @@ static size_t scratch_bytes(const struct cuda *cuda, const struct record_linear 
 
 size_t cuda_linear_scratch(const struct cuda *cuda, const struct record_linear *call) {
     struct product p;
+    if (call->linear->scales != NULL) return cuda_int8_scratch(call);
     return fused_product(cuda, call, &p) ? 0 : scratch_bytes(cuda, call);
 }
 
@@ -377,26 +388,25 @@ enum status cuda_linear_prepare(struct cuda *cuda, const struct record_linear *c
     struct product p;
     bool usable = false;
     TRY(cuda_want(cuda, &cuda->workspace, (size_t)CUDA_WORKSPACE_MIB * 1024 * 1024));
-    if (fused_product(cuda, call, &p)) TRY(plan_product(cuda, &p, &usable));
+    if (call->linear->scales != NULL) return cuda_int8_prepare(cuda, call);
+    if (fused_product(cuda, call, &p)) TRY(cuda_plan_product(cuda, &p, &usable));
     if (usable) return ST_OK;
     TRY(cuda_want(cuda, &cuda->scratch, scratch_bytes(cuda, call)));
     split_product(cuda, call, &target, &p);
-    TRY(plan_product(cuda, &p, &usable));
-    if (usable) return ST_OK;
-    return fail(ST_DEVICE, "cuBLASLt has no product (%lld, %lld) x (%lld, %lld) in this precision",
-                (long long)p.key[KEY_N], (long long)p.key[KEY_K], (long long)p.key[KEY_K],
-                (long long)p.key[KEY_M]);
+    TRY(cuda_plan_product(cuda, &p, &usable));
+    return usable ? ST_OK : cuda_no_product(&p);
 }
 
 enum status cuda_linear_run(struct cuda *cuda, const struct record_linear *call) {
     const struct product_plan *plan = NULL;
     struct cuda_activation activation;
     struct product p;
+    if (call->linear->scales != NULL) return cuda_int8_run(cuda, call);
     if (fused_product(cuda, call, &p)) plan = find_plan(cuda, p.key);
-    if (plan != NULL && plan->usable) return run_product(cuda, &p);
+    if (plan != NULL && plan->usable) return cuda_run_product(cuda, &p);
     memset(&activation, 0, sizeof activation);
     split_product(cuda, call, &activation.x, &p);
-    TRY(run_product(cuda, &p));
+    TRY(cuda_run_product(cuda, &p));
     activation.type = cuda->type;
     activation.epilogue = call->epilogue;
     activation.residual = call->residual;

@@ -36,9 +36,13 @@ struct table;  /* a plain fp32 array on the device: positions, prefix tokens, te
 /* ---- the device ----------------------------------------------------------------------------- */
 
 struct backend_options {
-    const char *device;    /* "auto", "cpu", "cuda", "cuda:N" */
-    const char *precision; /* NULL = the device's default; "fp32", "bf16", "fp16", "int8" */
-    int threads;           /* CPU workers; 0 = threads_available() */
+    const char *device; /* "auto", "cpu", "cuda", "cuda:N" */
+    /*
+     * NULL = the device's default; "fp32", "bf16", "fp16"; "int8": the linears with scales in int8,
+     * all else in fp16.
+     */
+    const char *precision;
+    int threads; /* CPU workers; 0 = threads_available() */
 };
 
 /*
@@ -63,7 +67,10 @@ double backend_peak(struct backend *be);
 enum status backend_sync(struct backend *be) MUST_CHECK;
 
 void backend_plan_begin(struct backend *be);
-/* Reserves the scratch; ST_NOMEM, or the ops' first error. */
+/*
+ * Reserves the scratch; ST_NOMEM, ST_USAGE (precision int8 and nothing loaded is quantised), or the
+ * ops' first error.
+ */
 enum status backend_plan_end(struct backend *be) MUST_CHECK;
 
 /*
@@ -120,7 +127,12 @@ struct linear_spec {
     int in, out;         /* K, N */
     const float *weight; /* (out, in) row-major, fp32 */
     const float *bias;   /* (out), or NULL */
-    int rows;            /* tokens per image it will mostly run on; a hint for packing */
+    /*
+     * (out), or NULL: the weight is quantised, row o integers of [-128, 127] times scales[o]. What
+     * does not compute in int8 takes the weight as it is.
+     */
+    const float *scales;
+    int rows; /* tokens per image it will mostly run on; a hint for packing */
 };
 enum status linear_load(struct backend *be, const struct linear_spec *spec,
                         struct linear **out) MUST_CHECK;

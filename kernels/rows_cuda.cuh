@@ -54,6 +54,21 @@ template <class T> struct chunk<T, 8> {
     }
 };
 
+/* Whole numbers, to be read alone. */
+template <> struct chunk<int32_t, 1> {
+    static DEVICE void load(const int32_t *p, float x[1]) {
+        x[0] = (float)*p;
+    }
+};
+
+template <> struct chunk<int32_t, 8> {
+    static DEVICE void load(const int32_t *p, float x[8]) {
+        uint4 low = load16(p), high = load16(p + 4);
+        const uint32_t bits[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        UNROLL for (int i = 0; i < 8; i++) x[i] = (float)(int32_t)bits[i];
+    }
+};
+
 /* Row `row` of the batch's tokens. */
 template <class T> DEVICE T *row_at(T *data, int tokens, size_t pitch, size_t stride, int row) {
     return data + (size_t)(row / tokens) * stride + (size_t)(row % tokens) * pitch;

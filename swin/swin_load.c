@@ -29,6 +29,7 @@ struct loader {
     struct arena scratch;
     float *weight; /* the matrix or stored table at hand, in host memory; sizes in scratch_layout */
     float *bias;
+    float *scales;  /* of a quantised weight's rows, as many as the bias has */
     float *table;   /* (H, N) or (N, H): a bias table for the window run */
     enum status st; /* the device's first refusal; reading goes on */
 };
@@ -71,6 +72,7 @@ static void scratch_layout(struct loader *ld) {
     }
     ld->weight = arena_take(&ld->scratch, weight, sizeof(float));
     ld->bias = arena_take(&ld->scratch, bias, sizeof(float));
+    ld->scales = arena_take(&ld->scratch, bias, sizeof(float));
     ld->table = arena_take(&ld->scratch, table, sizeof(float));
 }
 
@@ -107,14 +109,22 @@ static void get(struct loader *ld, float *dst, const int *dims, int rank, const 
     params_get(&ld->params, dst, dims, rank, full);
 }
 
+/* NAME.weight (out, in) to ld->weight; the scales of its rows (out), NULL: it is not quantised. */
+static const float *get_weight(struct loader *ld, int out, int in, const char *name) {
+    char full[128];
+    snprintf(full, sizeof full, "%s%s.weight", ld->prefix, name);
+    return params_get_scales(&ld->params, ld->weight, ld->scales, SHAPE(out, in), full) ? ld->scales
+                                                                                        : NULL;
+}
+
 /* Whether what was read is worth packing: after a fault the model will be refused anyway. */
 static bool going(const struct loader *ld) {
     return ld->st == ST_OK && ld->params.problem_count == 0;
 }
 
-/* Packs ld->weight (out, in) and ld->bias (out). */
+/* Packs ld->weight (out, in) and ld->bias (out); scales (out) or NULL: get_weight's. */
 static struct linear *pack(struct loader *ld, const char *name, int out, int in, bool has_bias,
-                           int rows) {
+                           const float *scales, int rows) {
     char full[128];
     struct linear *linear = NULL;
     struct linear_spec spec = {.name = full,
@@ -122,6 +132,7 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
                                .out = out,
                                .weight = ld->weight,
                                .bias = has_bias ? ld->bias : NULL,
+                               .scales = scales,
                                .rows = rows};
     snprintf(full, sizeof full, "%s%s", ld->prefix, name);
     if (going(ld)) ld->st = linear_load(ld->swin->backend, &spec, &linear);
@@ -131,9 +142,9 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
 /* NAME.weight (out, in), NAME.bias (out). */
 static struct linear *load_linear(struct loader *ld, const char *name, int out, int in,
                                   bool has_bias, int rows) {
-    get(ld, ld->weight, SHAPE(out, in), name, ".weight");
+    const float *scales = get_weight(ld, out, in, name);
     if (has_bias) get(ld, ld->bias, SHAPE(out), name, ".bias");
-    return pack(ld, name, out, in, has_bias, rows);
+    return pack(ld, name, out, in, has_bias, scales, rows);
 }
 
 static struct norm *load_norm(struct loader *ld, const char *name, int width) {
@@ -164,7 +175,7 @@ static void load_qkv(struct loader *ld, const struct swin_stage *stage, struct s
     const int C = stage->channels;
     const bool has_bias = ld->swin->config.qkv_bias;
     float *k = ld->bias + C, *v = ld->bias + 2 * (size_t)C; /* (C), (C) */
-    get(ld, ld->weight, SHAPE(3 * C, C), "attn.qkv", ".weight");
+    const float *scales = get_weight(ld, 3 * C, C, "attn.qkv");
     if (has_bias && ld->swin->config.version == 1) {
         get(ld, ld->bias, SHAPE(3 * C), "attn.qkv", ".bias");
     } else if (has_bias) {
@@ -172,7 +183,7 @@ static void load_qkv(struct loader *ld, const struct swin_stage *stage, struct s
         memset(k, 0, (size_t)C * sizeof *k);
         get(ld, v, SHAPE(C), "attn.v_bias", "");
     }
-    block->qkv = pack(ld, "attn.qkv", 3 * C, C, has_bias, stage->tokens);
+    block->qkv = pack(ld, "attn.qkv", 3 * C, C, has_bias, scales, stage->tokens);
     if (has_bias) block->padding = load_table(ld, k, 2 * (size_t)C);
 }
 
@@ -234,14 +245,18 @@ static void load_block(struct loader *ld, int s, struct swin_block *block) {
 
 /* ---- the parts of the model ------------------------------------------------------------------ */
 
-/* The projection, flattened: the file's (C, 3, ph, pw) is (C, 3*ph*pw) already. */
+/*
+ * The projection, flattened: the file's (C, 3, ph, pw) is (C, 3*ph*pw) already. Pixels are not
+ * rounded once more: quantised or not, it goes without scales.
+ */
 static void load_patch(struct loader *ld) {
     struct swin *swin = ld->swin;
     const struct swin_config *config = &swin->config;
     const int C = config->dim, ph = config->patch_h, pw = config->patch_w;
     get(ld, ld->weight, SHAPE(C, 3, ph, pw), "patch_embed.proj", ".weight");
     get(ld, ld->bias, SHAPE(C), "patch_embed.proj", ".bias");
-    swin->patch.proj = pack(ld, "patch_embed.proj", C, 3 * ph * pw, true, swin->stages[0].tokens);
+    swin->patch.proj =
+        pack(ld, "patch_embed.proj", C, 3 * ph * pw, true, NULL, swin->stages[0].tokens);
     swin->patch_norm = load_norm(ld, "patch_embed.norm", C);
 }
 

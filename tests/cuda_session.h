@@ -84,6 +84,16 @@ static inline void session_read(struct session *s, const char *name) {
     demand(h5_read_raw(s->file, "/golden/images", DT_U8, s->pixels, IMAGES * s->image_bytes));
 }
 
+/* As session_start, of another model file for the same images. */
+static inline void session_start_file(struct session *s, const char *name, const char *path,
+                                      struct backend *backend) {
+    session_read(s, name);
+    demand(h5_close(&s->file));
+    demand(h5_open(path, &s->file));
+    s->backend = backend;
+    demand(session_load(s));
+}
+
 /* The session closes the backend. */
 static inline void session_start(struct session *s, const char *name, struct backend *backend) {
     session_read(s, name);

@@ -18,7 +18,8 @@ struct duo {
     const char *name;
     uint64_t seed;
     bool good;
-    double worst; /* relative */
+    double worst;   /* relative */
+    double nearest; /* of int8's bound (int8_sample.h), 1 is all of it */
 };
 
 /* One activation on both. */
@@ -32,7 +33,7 @@ enum { DUO_VALUES = 8 << 20 }; /* of each arena */
 /* duo_close closes both backends. */
 static inline void duo_open(struct duo *duo, struct backend *cpu, struct backend *device,
                             const char *name, double tolerance) {
-    *duo = (struct duo){{cpu, device}, {{0}}, tolerance, name, 1, true, 0};
+    *duo = (struct duo){{cpu, device}, {{0}}, tolerance, name, 1, true, 0, 0};
     for (int i = 0; i < 2; i++) {
         (void)arena_take(&duo->arena[i], DUO_VALUES, duo->be[i]->act_size);
         demand(backend_reserve(duo->be[i], &duo->arena[i], "activations"));

@@ -43,6 +43,7 @@ struct fake_cuda_options {
     int fastest_plan; /* 1 + the plan that takes the least time; 0: slower than everything else */
     int refuse_plan;  /* 1 + the plan that is not built */
     int fail_plan;    /* the n-th launch of a plan from now on is refused */
+    bool no_int8;     /* the heuristics know no products of int8 */
 };
 extern struct fake_cuda_options fake_cuda_options;
 
@@ -57,6 +58,7 @@ struct fake_cuda_counts {
     int built;     /* plans */
     int plans;     /* launches of them, also into graphs */
     int plan;      /* the last that was launched */
+    int int8;      /* matmuls of int8, those captured too */
 };
 extern struct fake_cuda_counts fake_cuda_counts;
 

@@ -137,18 +137,23 @@ static cudaError_t allocate(void **out, size_t bytes, bool pinned) {
     return fake_give(cudaSuccess);
 }
 
+/* A test may take away more than is left. */
+static size_t bytes_left() {
+    size_t total = fake_cuda_options.memory, used = fake.device_bytes[current_device];
+    return total > used ? total - used : 0;
+}
+
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
     fake_lock lock;
     *total = fake_cuda_options.memory;
-    *available = *total - fake.device_bytes[current_device];
+    *available = bytes_left();
     return fake_give(cudaSuccess);
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
     fake_lock lock;
     if (fake_forbidden("cudaMalloc")) return fake_give(cudaErrorStreamCaptureUnsupported);
-    if (bytes > fake_cuda_options.memory - fake.device_bytes[current_device])
-        return fake_give(cudaErrorMemoryAllocation);
+    if (bytes > bytes_left()) return fake_give(cudaErrorMemoryAllocation);
     fake.device_bytes[current_device] += bytes;
     return allocate(out, bytes, false);
 }

@@ -4,6 +4,10 @@
  * that fit, ld >= rows, batches that do not overlap, memory that is there, a bias at a multiple of
  * 16 bytes, C like D where it is D, alignments as promised, workspace enough.
  *
+ * And D (int32) = A^T B of int8 (CUBLAS_COMPUTE_32I): alpha and beta are int32, there is no
+ * epilogue, m, k and leading dimensions are multiples of 4, addresses of 4 bytes; a sum beyond 32
+ * bits is a fault. Below 17 columns it is not supported (what devices were seen to do).
+ *
  * Eight algorithms, told apart by their workspace and the time they pretend to take. An epilogue or
  * beta with rows that are no multiple of 16 bytes is not supported: stricter than cuBLASLt, so that
  * the backend's other way is gone.
@@ -45,7 +49,7 @@ struct call {
     const void *a_data, *b_data, *c_data;
     void *d_data;
     void *workspace;
-    float beta;
+    float alpha, beta; /* as numbers, whatever their type was */
 };
 
 size_t cublasLtGetVersion(void) {
@@ -89,14 +93,17 @@ static cublasStatus_t set(void *field, size_t want, const void *value, size_t si
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
+    fake_lock lock;
     return make(out);
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt) {
+    fake_lock lock;
     return unmake(lt);
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
+    fake_lock lock;
     (void)make(out);
     (*out)->compute = compute;
     (*out)->scale = scale;
@@ -104,11 +111,13 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+    fake_lock lock;
     return unmake(desc);
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t size) {
+    fake_lock lock;
     switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA: return set(&desc->transpose_a, 4, value, size);
     case CUBLASLT_MATMUL_DESC_TRANSB: return set(&desc->transpose_b, 4, value, size);
@@ -120,6 +129,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                                           uint64_t rows, uint64_t columns, int64_t ld) {
+    fake_lock lock;
     (void)make(out);
     (*out)->type = type;
     (*out)->rows = rows;
@@ -129,27 +139,32 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+    fake_lock lock;
     return unmake(layout);
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void *value, size_t size) {
+    fake_lock lock;
     if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return set(&layout->count, 4, value, size);
     return set(&layout->stride, 8, value, size);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+    fake_lock lock;
     (void)make(out);
     for (int i = 0; i < 4; i++)
         (*out)->align[i] = 256;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+    fake_lock lock;
     return unmake(preference);
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size) {
+    fake_lock lock;
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         return set(&preference->workspace, 8, value, size);
     if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
@@ -161,7 +176,42 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 /* ---- what is allowed ------------------------------------------------------------------------- */
 
 static size_t size_of(cudaDataType_t type) {
-    return type == CUDA_R_32F ? 4 : 2;
+    return type == CUDA_R_8I ? 1 : type == CUDA_R_32F || type == CUDA_R_32I ? 4 : 2;
+}
+
+static bool is_whole(const struct fake_desc *desc) {
+    return desc->compute == CUBLAS_COMPUTE_32I;
+}
+
+/* alpha or beta, of the scale type. */
+static float number_at(const struct fake_desc *desc, const void *p) {
+    return desc->scale == CUDA_R_32I ? (float)*static_cast<const int32_t *>(p)
+                                     : *static_cast<const float *>(p);
+}
+
+/* NULL, or what is wrong with the types. */
+static const char *check_types(const struct fake_desc *desc, const struct fake_layout *a,
+                               const struct fake_layout *b, const struct fake_layout *c,
+                               const struct fake_layout *d) {
+    const struct fake_layout *all[] = {a, b, c, d};
+    const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if (is_whole(desc)) {
+        if (desc->scale != CUDA_R_32I) return "the scale type is not the compute type's";
+        if (a->type != CUDA_R_8I || b->type != CUDA_R_8I) return "sums in int32 are of int8";
+        if (c->type != CUDA_R_32I || d->type != CUDA_R_32I) return "sums in int32 stay int32";
+        if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT) return "int32 results have no epilogue";
+        if (a->columns % 4 || a->rows % 4) return "m and k of int8 are not multiples of 4";
+        for (const struct fake_layout *m : all)
+            if (m->ld % 4) return "a leading dimension of int8 is not a multiple of 4";
+        return NULL;
+    }
+    if (desc->compute != CUBLAS_COMPUTE_32F && !tf32) return "sums are not fp32";
+    if (desc->scale != CUDA_R_32F) return "the scale type is not the compute type's";
+    if (tf32 && a->type != CUDA_R_32F) return "TF32 of 16-bit matrices";
+    if (a->type == CUDA_R_8I || a->type == CUDA_R_32I) return "fp32 sums of whole numbers";
+    for (const struct fake_layout *m : all)
+        if (m->type != a->type) return "matrices of several types";
+    return NULL;
 }
 
 /* NULL, or what is wrong with the shapes and types. */
@@ -169,16 +219,13 @@ static const char *check_shapes(const struct fake_desc *desc, const struct fake_
                                 const struct fake_layout *b, const struct fake_layout *c,
                                 const struct fake_layout *d) {
     const struct fake_layout *all[] = {a, b, c, d};
-    const bool tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    if (desc->compute != CUBLAS_COMPUTE_32F && !tf32) return "sums are not fp32";
-    if (desc->scale != CUDA_R_32F) return "the scale type is not the compute type's";
-    if (tf32 && a->type != CUDA_R_32F) return "TF32 of 16-bit matrices";
+    const char *types = check_types(desc, a, b, c, d);
+    if (types != NULL) return types;
     if (desc->transpose_a != CUBLAS_OP_T || desc->transpose_b != CUBLAS_OP_N)
         return "the stand-in knows A transposed and B as it is";
     for (int i = 0; i < 4; i++) {
         const struct fake_layout *m = all[i];
         int64_t whole = m->ld * ((int64_t)m->columns - 1) + (int64_t)m->rows;
-        if (m->type != a->type) return "matrices of several types";
         if (m->rows < 1 || m->columns < 1 || m->ld < (int64_t)m->rows) return "ld < rows, or empty";
         if (m->count < 1 || m->count != d->count) return "batch counts differ";
         if (i == 3 && m->count > 1 && m->stride < whole) return "the results of a batch overlap";
@@ -219,22 +266,29 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int *count) {
+    fake_lock lock;
     const char *fault = check_shapes(desc, a, b, c, d);
     uint32_t align = preference->align[0];
     *count = 0;
     fake_cuda_counts.heuristics++;
     if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
-        fake_fault("parts of a product may be added in another type than fp32");
+        fake_fault("parts of a product may be added in another type than its sums");
     if (fault != NULL || wanted < 1) {
         fake_fault("cublasLtMatmulAlgoGetHeuristic: %s", fault ? fault : "nothing wanted");
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     bool fused = desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+    for (int i = 1; i < 4; i++)
+        align = min(align, preference->align[i]);
+    if (is_whole(desc) && align < 4) {
+        fake_fault("int8 matrices that are not 4-byte aligned");
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (is_whole(desc) && (fake_cuda_options.no_int8 || d->columns <= 16))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (fake_cuda_options.no_products || (fused && fake_cuda_options.no_fusion) ||
         (fused && !(whole_rows(b) && whole_rows(c) && whole_rows(d))))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (int i = 1; i < 4; i++)
-        align = min(align, preference->align[i]);
     for (int i = 0; i < wanted && i < ALGORITHMS; i++) {
         if (workspace_of(i) > preference->workspace) break;
         memset(&results[i], 0, sizeof results[i]);
@@ -251,6 +305,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t de
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t *algo,
                                        cublasLtMatmulHeuristicResult_t *result) {
+    fake_lock lock;
     const char *fault = check_shapes(desc, a, b, c, d);
     int number = number_of(algo);
     if (fault != NULL) fake_fault("cublasLtMatmulAlgoCheck: %s", fault);
@@ -299,6 +354,33 @@ static float finish(const struct call *call, float sum, uint64_t row, size_t c_a
     if (call->desc.epilogue & CUBLASLT_EPILOGUE_BIAS)
         sum += load(call->d.type, call->desc.bias, (size_t)row);
     return call->desc.epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum;
+}
+
+/* The sum of a column of A and one of B, and what beta adds. */
+static void add_up(const struct call *call, const int8_t *x, const int8_t *y, const int32_t *c,
+                   int32_t *d) {
+    int64_t sum = call->beta != 0 ? (int64_t)call->beta * *c : 0;
+    for (uint64_t k = 0; k < call->a.rows; k++)
+        sum += x[k] * y[k];
+    if (sum != (int32_t)sum) fake_fault("a sum of int8 products does not fit into 32 bits");
+    *d = (int32_t)sum;
+}
+
+static void multiply_whole(void *closure) {
+    const struct call *call = static_cast<const struct call *>(closure);
+    const struct fake_layout *a = &call->a, *b = &call->b, *c = &call->c, *d = &call->d;
+    for (int image = 0; image < d->count; image++)
+        for (uint64_t j = 0; j < d->columns; j++)
+            for (uint64_t i = 0; i < d->rows; i++)
+                add_up(call,
+                       static_cast<const int8_t *>(call->a_data) + image * a->stride +
+                           (int64_t)i * a->ld,
+                       static_cast<const int8_t *>(call->b_data) + image * b->stride +
+                           (int64_t)j * b->ld,
+                       static_cast<const int32_t *>(call->c_data) + image * c->stride +
+                           (int64_t)j * c->ld + (int64_t)i,
+                       static_cast<int32_t *>(call->d_data) + image * d->stride +
+                           (int64_t)j * d->ld + (int64_t)i);
 }
 
 static void multiply(void *closure) {
@@ -358,6 +440,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_size, cudaStream_t stream) {
+    fake_lock lock;
     const struct call call = {*desc,
                               *a_layout,
                               *b_layout,
@@ -368,12 +451,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               c,
                               d,
                               workspace,
-                              *static_cast<const float *>(beta)};
+                              number_at(desc, alpha),
+                              number_at(desc, beta)};
     const char *fault = check_shapes(desc, a_layout, b_layout, c_layout, d_layout);
     const int number = algo ? number_of(algo) : -1;
     if (fake_cuda_options.fail_matmul > 0 && --fake_cuda_options.fail_matmul == 0)
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (fault == NULL && *static_cast<const float *>(alpha) != 1) fault = "alpha is not 1";
+    if (fault == NULL && call.alpha != 1) fault = "alpha is not 1";
+    if (fault == NULL && call.beta != 0 && call.beta != 1) fault = "beta is neither 0 nor 1";
     if (fault == NULL && number < 0) fault = "that is no algorithm";
     if (fault == NULL) fault = check_memory(&call, algo, workspace_size);
     if (fault != NULL) {
@@ -381,8 +466,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     fake_cuda_counts.algorithm = number;
-    if (!fake_queue(stream, "a product", multiply, &call, sizeof call,
-                    number == fake_cuda_options.fastest ? 0.1 : 0.2 + 0.01 * number))
+    fake_cuda_counts.int8 += is_whole(desc);
+    if (!fake_queue(stream, "a product", is_whole(desc) ? multiply_whole : multiply, &call,
+                    sizeof call, number == fake_cuda_options.fastest ? 0.1 : 0.2 + 0.01 * number))
         return CUBLAS_STATUS_EXECUTION_FAILED;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -4,6 +4,8 @@
  *
  *   gpu_check DEVICE ops               every op on shapes of models and odd ones, fp32, fp16, bf16
  *   gpu_check DEVICE models [NAME...]  the golden models of tests/ref, each precision
+ *   gpu_check DEVICE int8 FOLDER       linears and golden models in int8 (written to FOLDER); the
+ *                                      time of ViT-B's linears in fp16 and int8
  *   gpu_check DEVICE bench FOLDER ARCH...   random weights (written to FOLDER once): logits of an
  *                                      image against the CPU, then images/s at batch 1 and 64
  *   gpu_check DEVICE cudnn FOLDER      long attention and the patch embedding by the way that was
@@ -22,6 +24,7 @@
 
 #include "tests/cuda_session.h"
 #include "tests/device_ops.h"
+#include "tests/int8_sample.h"
 
 static const struct {
     const char *name;
@@ -31,6 +34,12 @@ static const struct {
 /* The CPU, for a check of this program itself, has fp32 alone. */
 static size_t precision_count(const char *device) {
     return strcmp(device, "cpu") == 0 ? 1 : COUNT_OF(precisions);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static struct backend *open_device(const char *device, const char *precision) {
@@ -85,6 +94,125 @@ static bool check_models(const char *device, char *const *names, int count) {
         good &= check_model(device, names[i]);
     for (size_t i = 0; count == 0 && i < COUNT_OF(model_rows); i++)
         good &= check_model(device, model_rows[i].name);
+    return good;
+}
+
+/* ---- int8 ------------------------------------------------------------------------------------ */
+
+/* A golden model made int8, against the CPU in fp32 on the same file. */
+static bool check_int8_model(const char *device, const char *folder, const char *name) {
+    struct session cpu, s;
+    struct outputs want, got;
+    char path[512];
+    bool good;
+    snprintf(path, sizeof path, "%s/%s_int8.h5", folder, name);
+    int8_golden(name, path);
+    session_start_file(&cpu, name, path, open_device("cpu", "fp32"));
+    want = outputs_of(&cpu);
+    demand(session_forward(&cpu, cpu.pixels, IMAGES, &want));
+    session_start_file(&s, name, path, open_device(device, "int8"));
+    got = outputs_of(&s);
+    for (int pass = 0; pass < 3; pass++)
+        demand(session_forward(&s, s.pixels, IMAGES, &got));
+    good = outputs_match(&s, "int8", &want, &got, 7e-2); /* tests/test_int8_cuda.c */
+    outputs_free(&got);
+    outputs_free(&want);
+    session_close(&s);
+    session_close(&cpu);
+    return good;
+}
+
+/* A linear as a block has it: x W^T + b, GELU or a residual, on `images` of 197 tokens. */
+struct timed_linear {
+    const char *name;
+    int in, out;
+    enum epilogue epilogue;
+    bool residual;
+};
+
+/* Seconds of one of many in a row, the least of some rounds. */
+static double time_linear(struct backend *be, const struct timed_linear *t,
+                          const struct linear_spec *spec, int images) {
+    enum { TOKENS = 197, ROUNDS = 12, EACH = 20 };
+    struct arena arena = {0};
+    struct linear *linear;
+    struct act x, y;
+    double least = 1e9;
+    float *values;
+    demand(linear_load(be, spec, &linear));
+    for (int bind = 0; bind < 2; bind++) {
+        x = act_take(be, &arena, images, TOKENS, t->in);
+        y = act_take(be, &arena, images, TOKENS, t->out);
+        if (!bind) demand(backend_reserve(be, &arena, "activations"));
+    }
+    values = memory((size_t)images * x.stride, sizeof *values);
+    op_fill(values, (size_t)images * x.stride, 1);
+    backend_write(be, values, x);
+    mem_free(values);
+    for (int r = 0; r < ROUNDS; r++) {
+        double start = now();
+        for (int i = 0; i < EACH; i++) /* y grows with a residual: fp16 has room for it */
+            op_linear(be, linear, t->epilogue, x, t->residual ? &y : NULL, y);
+        demand(backend_sync(be));
+        least = fmin(least, (now() - start) / EACH);
+    }
+    backend_release_arena(be, &arena);
+    return least;
+}
+
+static void time_int8(const char *device, int images) {
+    static const struct timed_linear rows[] = {
+        {"qkv", 768, 2304, EPILOGUE_NONE, false},
+        {"proj", 768, 768, EPILOGUE_NONE, true},
+        {"fc1", 768, 3072, EPILOGUE_GELU, false},
+        {"fc2", 3072, 768, EPILOGUE_NONE, true},
+    };
+    static const char *const names[] = {"fp16", "int8"};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct timed_linear *t = &rows[i];
+        const size_t in = (size_t)t->in, out = (size_t)t->out, count = in * out;
+        float *values = memory(count + 2 * out, sizeof *values);
+        int8_t *q = memory(count, 1);
+        const struct linear_spec spec = {.name = t->name,
+                                         .in = t->in,
+                                         .out = t->out,
+                                         .weight = values,
+                                         .bias = values + count,
+                                         .scales = values + count + out};
+        double seconds[2];
+        op_fill(values, count + out, i);
+        for (size_t k = 0; k < count; k++)
+            values[k] /= sqrtf((float)t->in);
+        int8_weights(values, out, in, q, values + count + out);
+        for (int p = 0; p < 2; p++) {
+            struct backend *be = open_device(device, names[p]);
+            seconds[p] = time_linear(be, t, &spec, images);
+            backend_close(be);
+        }
+        printf("ViT-B %-4s (%d, %4d) -> %4d  fp16 %7.1f us  int8 %7.1f us  %.2f times as fast\n",
+               t->name, 197 * images, t->in, t->out, 1e6 * seconds[0], 1e6 * seconds[1],
+               seconds[0] / seconds[1]);
+        mem_free(q);
+        mem_free(values);
+    }
+}
+
+static bool check_int8(const char *device, const char *folder) {
+    static const char *const names[] = {"vit_token", "vit_reg4_gap", "vit_tanh", "swin_v1",
+                                        "swin_v2"};
+    struct duo duo;
+    bool good;
+    if (strcmp(device, "cpu") == 0) {
+        printf("the cpu backend has no int8\n");
+        return true;
+    }
+    duo_open(&duo, open_device("cpu", "fp32"), open_device(device, "int8"), "int8", 3e-3);
+    good = int8_linears(&duo, 1 << 20);
+    duo_close(&duo);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        good &= check_int8_model(device, folder, names[i]);
+    time_int8(device, 64);
+    time_int8(device, 1);
     return good;
 }
 
@@ -230,12 +358,6 @@ static void make_model(const char *path, const char *name) {
 }
 
 /* ---- speed ----------------------------------------------------------------------------------- */
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -484,8 +606,8 @@ int main(int argc, char **argv) {
     bool good = true;
     struct backend *be;
     if (argc < 3) {
-        fprintf(stderr, "usage: gpu_check DEVICE ops | models | bench FOLDER ARCH... | "
-                        "cudnn FOLDER\n");
+        fprintf(stderr, "usage: gpu_check DEVICE ops | models | int8 FOLDER | cudnn FOLDER | "
+                        "bench FOLDER ARCH...\n");
         return 2;
     }
     if (batch && !parse_long(batch, 1, 4096, &images)) return 2;
@@ -495,6 +617,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[2], "ops") == 0) good = check_ops(argv[1]);
     if (strcmp(argv[2], "models") == 0) good = check_models(argv[1], argv + 3, argc - 3);
     if (strcmp(argv[2], "cudnn") == 0 && argc > 3) good = check_cudnn(argv[1], argv[3]);
+    if (strcmp(argv[2], "int8") == 0 && argc > 3) good = check_int8(argv[1], argv[3]);
     if (strcmp(argv[2], "bench") == 0)
         for (int i = 4; i < argc; i++)
             good &= bench_model(argv[1], argv[3], argv[i], (int)images);

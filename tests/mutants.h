@@ -45,8 +45,21 @@
     f(CHANNEL_ORDER, "colours are taken as BGR") \
     f(GATE_BIAS, "both halves of SwiGLU get the first half's bias")
 
+/* quantise_cuda and what activation_cuda makes of int8 products, in test_quantise_cuda */
+#define INT8_MUTANTS(f) \
+    f(QUANTISE_TAIL, "columns behind the last are quantised too") \
+    f(QUANTISE_STEPS, "the greatest value of a row becomes 126") \
+    f(ROW_SCALE, "every token gets the scale of the first") \
+    f(GATE_SCALE, "both halves of SwiGLU get the first half's scales")
+
 #define MUTANT_NAME(name, what) MUTANT_##name,
-enum mutant { MUTANT_NONE, ATTENTION_MUTANTS(MUTANT_NAME) ROW_MUTANTS(MUTANT_NAME) MUTANT_COUNT };
+enum mutant {
+    MUTANT_NONE,
+    ATTENTION_MUTANTS(MUTANT_NAME)
+    ROW_MUTANTS(MUTANT_NAME)
+    INT8_MUTANTS(MUTANT_NAME)
+    MUTANT_COUNT
+};
 #undef MUTANT_NAME
 #define MUTANTS(f) ATTENTION_MUTANTS(f)
 

@@ -225,7 +225,7 @@ static void useful_work(void **state) {
     static const struct {
         int tokens, dim;
         double least;
-    } rows[] = {{49, 32, 0.585}, {64, 32, 1},     {144, 32, 1},    {197, 64, 0.895},
+    } rows[] = {{49, 32, 0.585}, {64, 32, 1},     {144, 32, 1},     {197, 64, 0.895},
                 {256, 64, 1},    {257, 80, 0.89}, {577, 64, 0.949}, {197, 72, 0.80}};
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

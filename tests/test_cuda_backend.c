@@ -267,8 +267,8 @@ static void test_open_refusals(void **state) {
         {1, 1, 13000, 90, NULL, "there is 1 device"},
         {7, 2, 13000, 90, NULL, "there are 2 devices"},
         {0, 1, 13000, 70, NULL, "Stand-in is sm_70, the kernels need sm_75 or newer"},
-        {0, 1, 13000, 90, "int8",
-         "precision int8: the cuda backend computes in fp16, bf16 or fp32 in this version"},
+        {0, 1, 13000, 90, "int4",
+         "precision int4: the cuda backend computes in fp16, bf16, fp32 or int8"},
     };
     struct backend *be;
     (void)state;

@@ -92,6 +92,29 @@ static void test_types(void **state) {
     ok(h5_close(&file));
 }
 
+/* An int8 tensor hands out its scales; one of another type, or with a fault, has none. */
+static void test_scales(void **state) {
+    struct h5 *file = open_model();
+    struct params params;
+    float found[6], scales[2] = {7, 7};
+    (void)state;
+    ok(params_open(&params, file));
+    assert_true(params_get_scales(&params, found, scales, SHAPE(2, 3), "int8"));
+    assert_true(scales[0] == 0.5f && scales[1] == 2);
+    for (int i = 0; i < 6; i++)
+        assert_true(found[i] == (float)bytes[i] * scales[i / 3]);
+    assert_false(params_get_scales(&params, found, scales, SHAPE(2, 3), "fp32"));
+    assert_memory_equal(found, numbers, sizeof found);
+    assert_false(params_get_scales(&params, found, scales, SHAPE(2, 3), "fp16"));
+    assert_false(params_get_scales(&params, found, scales, SHAPE(2, 3), "bf16"));
+    assert_false(params_get_scales(&params, found, scales, SHAPE(3, 2), "int8"));
+    for (int i = 0; i < 6; i++)
+        assert_true(found[i] == 0);
+    assert_false(params_get_scales(&params, found, scales, SHAPE(2), "absent"));
+    refused(params_close(&params), "2 problems: int8 is (2, 3), expected (3, 2); absent (2)");
+    ok(h5_close(&file));
+}
+
 static void test_problems(void **state) {
     struct h5 *file = open_model();
     struct params params;
@@ -324,10 +347,11 @@ static void test_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),       cmocka_unit_test(test_problems),
-        cmocka_unit_test(test_bad_tensors), cmocka_unit_test(test_many_problems),
-        cmocka_unit_test(test_half),        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_widen),       cmocka_unit_test(test_words),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_problems),      cmocka_unit_test(test_bad_tensors),
+        cmocka_unit_test(test_many_problems), cmocka_unit_test(test_half),
+        cmocka_unit_test(test_narrow),        cmocka_unit_test(test_widen),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests_name("params", tests, make_path, remove_path);
 }

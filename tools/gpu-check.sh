@@ -1,9 +1,10 @@
 #!/bin/sh
 # gpu-check.sh: what only a machine with an NVIDIA GPU can show, in under 8 minutes and one text file.
 #   builds for this GPU's architecture, then: every op and the golden models against the CPU backend in fp32, fp16 and
-#   bf16; the same under compute-sanitizer where it is installed; ViT-B, ViT-L, Swin-T, Swin-B with random weights:
-#   logits against the CPU, images/s at batch 1 and 64; attention over 577 and 1025 tokens and the patch embedding by
-#   the own kernels and by each of cuDNN's plans: times, and whether the chosen one computes the same.
+#   bf16; linears and models in int8, and ViT-B's linears timed in fp16 and int8; some of it under compute-sanitizer
+#   where it is installed; ViT-B, ViT-L, Swin-T, Swin-B with random weights: logits against the CPU, images/s at batch 1
+#   and 64; attention over 577 and 1025 tokens and the patch embedding by the own kernels and by each of cuDNN's plans:
+#   times, and whether the chosen one computes the same.
 # Environment: BUILD (build), NVCC, OUT (where gpu-check.txt goes, .), WORK (model files, a fresh folder in /tmp),
 # SKIP_BUILD=1 (BUILD holds gpu_check and libvitrine_cuda.so already).
 # Without a GPU: says what it needs, exit 0. Exit 1: a step failed; every step says so in the file.
@@ -59,6 +60,7 @@ fi
 
 step "ops against the CPU" 60 "$build/gpu_check" "$device" ops
 step "golden models against the CPU" 60 "$build/gpu_check" "$device" models
+step "int8 against the CPU, and its time beside fp16's" 60 "$build/gpu_check" "$device" int8 "$work"
 
 if command -v compute-sanitizer >/dev/null 2>&1; then
     for tool in memcheck racecheck synccheck initcheck; do

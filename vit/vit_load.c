@@ -21,6 +21,7 @@ struct loader {
     struct arena scratch;
     float *weight; /* the matrix or table at hand, in host memory; sizes in scratch_layout */
     float *bias;
+    float *scales;  /* of a quantised weight's rows, as many as the bias has */
     float *gamma;   /* (C) LayerScale, or the latent */
     enum status st; /* the device's first refusal; reading goes on */
 };
@@ -50,6 +51,7 @@ static void scratch_layout(struct loader *ld) {
     const size_t G = (size_t)config->hidden * (config->swiglu ? 2 : 1);
     ld->weight = arena_take(&ld->scratch, weight_size(ld->vit), sizeof(float));
     ld->bias = arena_take(&ld->scratch, larger(larger(3 * C, G), 2 * K), sizeof(float));
+    ld->scales = arena_take(&ld->scratch, larger(larger(3 * C, G), K), sizeof(float));
     ld->gamma = arena_take(&ld->scratch, C, sizeof(float));
 }
 
@@ -80,14 +82,22 @@ static void get(struct loader *ld, float *dst, const int *dims, int rank, const 
     params_get(&ld->params, dst, dims, rank, full);
 }
 
+/* NAME.weight (out, in) to ld->weight; the scales of its rows (out), NULL: it is not quantised. */
+static float *get_weight(struct loader *ld, int out, int in, const char *name) {
+    char full[128];
+    snprintf(full, sizeof full, "%s%s.weight", ld->prefix, name);
+    return params_get_scales(&ld->params, ld->weight, ld->scales, SHAPE(out, in), full) ? ld->scales
+                                                                                        : NULL;
+}
+
 /* Whether what was read is worth packing: after a fault the model will be refused anyway. */
 static bool going(const struct loader *ld) {
     return ld->st == ST_OK && ld->params.problem_count == 0;
 }
 
-/* Packs ld->weight (out, in) and ld->bias (out). */
+/* Packs ld->weight (out, in) and ld->bias (out); scales (out) or NULL: get_weight's. */
 static struct linear *pack(struct loader *ld, const char *name, int out, int in, bool has_bias,
-                           int rows) {
+                           const float *scales, int rows) {
     char full[128];
     struct linear *linear = NULL;
     struct linear_spec spec = {.name = full,
@@ -95,6 +105,7 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
                                .out = out,
                                .weight = ld->weight,
                                .bias = has_bias ? ld->bias : NULL,
+                               .scales = scales,
                                .rows = rows};
     snprintf(full, sizeof full, "%s%s", ld->prefix, name);
     if (going(ld)) ld->st = linear_load(ld->vit->backend, &spec, &linear);
@@ -107,7 +118,7 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
  */
 static struct linear *load_linear(struct loader *ld, const char *name, int out, int in,
                                   bool has_bias, const char *scale) {
-    get(ld, ld->weight, SHAPE(out, in), name, ".weight");
+    float *scales = get_weight(ld, out, in, name);
     if (has_bias) get(ld, ld->bias, SHAPE(out), name, ".bias");
     if (scale) {
         get(ld, ld->gamma, SHAPE(out), scale, "");
@@ -116,9 +127,10 @@ static struct linear *load_linear(struct loader *ld, const char *name, int out, 
             for (int i = 0; i < in; i++)
                 row[i] *= ld->gamma[o];
             ld->bias[o] *= ld->gamma[o];
+            if (scales) scales[o] *= ld->gamma[o];
         }
     }
-    return pack(ld, name, out, in, has_bias, ld->vit->tokens);
+    return pack(ld, name, out, in, has_bias, scales, ld->vit->tokens);
 }
 
 static struct norm *load_norm(struct loader *ld, const char *name, int width, bool rms) {
@@ -142,14 +154,17 @@ static struct table *load_table(struct loader *ld, const float *values, size_t c
 
 /* ---- the parts of the model ------------------------------------------------------------------ */
 
-/* The projection, flattened: the file's (C, 3, ph, pw) is (C, 3*ph*pw) already. */
+/*
+ * The projection, flattened: the file's (C, 3, ph, pw) is (C, 3*ph*pw) already. Pixels are not
+ * rounded once more: quantised or not, it goes without scales.
+ */
 static void load_patch(struct loader *ld) {
     const struct vit_config *config = &ld->vit->config;
     const int C = config->dim, ph = config->patch_h, pw = config->patch_w;
     get(ld, ld->weight, SHAPE(C, 3, ph, pw), "patch_embed.proj", ".weight");
     if (config->patch_bias) get(ld, ld->bias, SHAPE(C), "patch_embed.proj", ".bias");
     ld->vit->patch.proj =
-        pack(ld, "patch_embed.proj", C, 3 * ph * pw, config->patch_bias, ld->vit->patches);
+        pack(ld, "patch_embed.proj", C, 3 * ph * pw, config->patch_bias, NULL, ld->vit->patches);
 }
 
 /* Prefix tokens with their positions added; positions on the grid of this run. */
@@ -221,7 +236,10 @@ static void load_attn_pool(struct loader *ld) {
     pool->fc2 = load_linear(ld, "attn_pool.mlp.fc2", C, F, true, NULL);
 }
 
-/* (W1 x0 + b1 + W2 x1 + b2) / 2 as one product over [x0, x1]: weight (K, 2C), bias (K). */
+/*
+ * (W1 x0 + b1 + W2 x1 + b2) / 2 as one product over [x0, x1]: weight (K, 2C), bias (K). A row has
+ * two scales where they are quantised, and so none.
+ */
 static void load_head_pair(struct loader *ld) {
     const int C = ld->vit->config.dim, K = ld->vit->config.classes;
     const size_t width = (size_t)C, count = (size_t)K;
@@ -240,7 +258,7 @@ static void load_head_pair(struct loader *ld) {
         }
         bias[k] = 0.5f * (bias[k] + other[k]);
     }
-    ld->vit->head = pack(ld, "head", K, 2 * C, true, 1);
+    ld->vit->head = pack(ld, "head", K, 2 * C, true, NULL, 1);
 }
 
 static void load_head(struct loader *ld) {
@@ -249,9 +267,9 @@ static void load_head(struct loader *ld) {
         load_head_pair(ld);
         return;
     }
-    get(ld, ld->weight, SHAPE(K, C), "head", ".weight");
+    const float *scales = get_weight(ld, K, C, "head");
     get(ld, ld->bias, SHAPE(K), "head", ".bias");
-    ld->vit->head = pack(ld, "head", K, C, true, 1);
+    ld->vit->head = pack(ld, "head", K, C, true, scales, 1);
 }
 
 /* In the order of the forward pass. */

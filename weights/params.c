@@ -99,13 +99,15 @@ static enum status apply_scales(const char *path, float *dst, const float *scale
     return ST_OK;
 }
 
-/* The bytes go into the last quarter of dst and are widened from there. */
+/*
+ * The bytes go into the last quarter of dst and are widened from there; scales (rows). *scaled:
+ * whether the scales are there; without them dst is zeroed.
+ */
 static enum status read_int8(struct params *params, const char *name, const char *path, float *dst,
-                             size_t rows, size_t count) {
+                             float *scales, size_t rows, size_t count, bool *scaled) {
     char *scale = str_format("%s.scale", name), *scale_path = str_format("%s.scale", path);
-    float *scales = mem_zalloc(rows, sizeof *scales);
     uint8_t *tail = (uint8_t *)dst + 3 * count;
-    enum status st = scale && scale_path && scales ? ST_OK : ST_NOMEM;
+    enum status st = scale && scale_path ? ST_OK : ST_NOMEM;
     if (st == ST_OK && !expect(params, scale, &rows, 1)) {
         memset(dst, 0, count * sizeof *dst);
         goto out;
@@ -114,18 +116,27 @@ static enum status read_int8(struct params *params, const char *name, const char
     if (st == ST_OK) st = h5_read_raw(params->file, path, DT_I8, tail, count);
     if (st == ST_OK) st = tensor_to_f32(tail, DT_I8, count, dst);
     if (st == ST_OK) st = apply_scales(path, dst, scales, rows, count);
+    *scaled = st == ST_OK;
 out:
     mem_free(scale);
     mem_free(scale_path);
-    mem_free(scales);
     return st;
 }
 
+/* scales NULL: nobody wants to know them. *scaled: whether the tensor is int8, and has them. */
 static enum status read_tensor(struct params *params, const struct h5_dataset *dataset,
-                               const char *path, float *dst, size_t count) {
+                               const char *path, float *dst, float *scales, size_t count,
+                               bool *scaled) {
     const size_t rows = dataset->rank ? dataset->dims[0] : 1;
-    if (dataset->dtype == DT_I8 && count > 0)
-        return read_int8(params, dataset->name, path, dst, rows, count);
+    if (dataset->dtype == DT_I8 && count > 0) {
+        float *own = scales ? NULL : mem_zalloc(rows, sizeof *own);
+        enum status st = scales || own ? ST_OK : ST_NOMEM;
+        if (st == ST_OK)
+            st = read_int8(params, dataset->name, path, dst, scales ? scales : own, rows, count,
+                           scaled);
+        mem_free(own);
+        return st;
+    }
     if (dataset->dtype == DT_F32 || dataset->dtype == DT_F16 || dataset->dtype == DT_BF16)
         return h5_read_f32(params->file, path, dst, count);
     return fail(ST_SHAPE, "%s: is %s, expected fp32, fp16, bf16 or int8", path,
@@ -141,8 +152,10 @@ static void note_failure(struct params *params, const char *name, const char *pa
     note(params, name, words);
 }
 
-void params_get(struct params *params, float *dst, const int *dims, int rank, const char *name) {
+bool params_get_scales(struct params *params, float *dst, float *scales, const int *dims, int rank,
+                       const char *name) {
     const struct h5_dataset *dataset;
+    bool scaled = false;
     size_t sizes[TENSOR_MAX_RANK], count = 1;
     for (int i = 0; i < rank; i++) {
         sizes[i] = (size_t)dims[i];
@@ -151,15 +164,21 @@ void params_get(struct params *params, float *dst, const int *dims, int rank, co
     dataset = expect(params, name, sizes, rank);
     if (dataset) {
         char *path = str_format(GROUP "/%s", name);
-        enum status st = path ? read_tensor(params, dataset, path, dst, count) : ST_NOMEM;
+        enum status st =
+            path ? read_tensor(params, dataset, path, dst, scales, count, &scaled) : ST_NOMEM;
         if (st != ST_OK) note_failure(params, name, path ? path : name);
         mem_free(path);
         if (st == ST_OK) {
             params->elements += count;
-            return;
+            return scaled;
         }
     }
     memset(dst, 0, count * sizeof *dst);
+    return false;
+}
+
+void params_get(struct params *params, float *dst, const int *dims, int rank, const char *name) {
+    (void)params_get_scales(params, dst, NULL, dims, rank, name);
 }
 
 static void note_unused(struct params *params) {

@@ -36,6 +36,13 @@ enum status params_announced(const struct params *params, double count) MUST_CHE
 void params_get(struct params *params, float *dst, const int *dims, int rank, const char *name);
 
 /*
+ * The same; true: the tensor is int8, and scales (dims[0]) are its channels', so that row r of dst
+ * is integers of [-128, 127] times scales[r]. False: scales are unspecified.
+ */
+bool params_get_scales(struct params *params, float *dst, float *scales, const int *dims, int rank,
+                       const char *name);
+
+/*
  * Whether the tensor exists (for messages and optional parts that the config announces
  * elsewhere).
  */
