@@ -108,7 +108,7 @@ check "--version: exit 0" exits 0
 check "  names the version" out_has "vitrine "
 check "  names the image formats" out_has "jpeg"
 check "  names the device" out_has "device: cpu"
-check "  names the embedded model" out_has "vit-cifar10"
+check "  names the embedded models" eval 'out_has vit-cifar10 && out_has swin-cifar10'
 run clasify one.ppm
 check "an unknown command: exit 2" exits 2
 check "  the nearest is named" err_has "did you mean 'classify'?"
@@ -478,8 +478,10 @@ check "  quietly" empty err
 run inspect vit-cifar10
 check "inspect of the embedded model: exit 0" exits 0
 check "  names the classes" out_has classes
-run inspect --verify vit-cifar10
-check "inspect --verify: exit 0" exits 0
+for model in vit-cifar10 swin-cifar10; do
+    run inspect --verify $model
+    check "inspect --verify $model: exit 0" exits 0
+done
 run features -o features.npy good
 check "features: exit 0" exits 0
 check "  an array of 13 rows" grep -qa "(13, " features.npy
@@ -616,6 +618,9 @@ check "  says why" err_has "has no class token"
 run features -m "$swin" --layer 4 good
 check "features beyond the last block of a Swin: exit 2" exits 2
 check "  names the layers" err_has "has layers 0 to 3"
+run classify -q -m swin-cifar10 -k 1 -f tsv good
+check "classify -m swin-cifar10: exit 0" exits 0
+check "  a class of the ten for each" equal "$(tail -n +2 out | cut -f 4 | grep -c '^[0-9]$')" 13
 run bench -m "$swin" --rounds 1 --batch 2 --threads 1
 check "bench of a Swin: exit 0" exits 0
 check "  its row" equal "$(tail -n 1 out | cut -f 1-5 | tr '\t' ' ')" "swin-v1 fp32 48x48 1 2"

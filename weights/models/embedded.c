@@ -13,12 +13,14 @@
     extern const unsigned char symbol[], symbol##_end[]
 
 EMBED(embedded_vit_cifar10, "weights/models/vit-cifar10.h5");
+EMBED(embedded_swin_cifar10, "weights/models/swin-cifar10.h5");
 
 static const struct {
     const char *name;
     const unsigned char *bytes, *end;
 } files[] = {
     {"vit-cifar10", embedded_vit_cifar10, embedded_vit_cifar10_end},
+    {"swin-cifar10", embedded_swin_cifar10, embedded_swin_cifar10_end},
 };
 
 const char *embedded_model_name(size_t index) {
