@@ -284,14 +284,14 @@ static void test_foreign(void **state) {
         assert_non_null(file);
         assert_int_equal(fwrite(rows[i].bytes, 1, rows[i].size, file), rows[i].size);
         assert_int_equal(fclose(file), 0);
-        assert_int_not_equal(checkpoint_open(path, &checkpoint), ST_OK);
+        assert_int_not_equal(checkpoint_open(path, NULL, &checkpoint), ST_OK);
         if (!strstr(fail_message(), rows[i].says)) print_message("%s\n", fail_message());
         assert_non_null(strstr(fail_message(), rows[i].says));
         assert_non_null(strstr(fail_message(), path));
     }
     unlink(path);
-    assert_int_equal(checkpoint_open(path, &checkpoint), ST_IO);
-    assert_int_equal(checkpoint_open("/tmp", &checkpoint), ST_IO);
+    assert_int_equal(checkpoint_open(path, NULL, &checkpoint), ST_IO);
+    assert_int_equal(checkpoint_open("/tmp", NULL, &checkpoint), ST_IO);
     assert_non_null(strstr(fail_message(), "without model.safetensors"));
     checkpoint_release(&checkpoint);
 }
