@@ -346,8 +346,7 @@ static enum status convert(const struct convert_command *o, const char *path) {
         goto out;
     }
     if (!o->quiet) print_report(&c, o->verbose);
-    if (!o->quiet && checkpoint.wrapper) printf("taken from %s\n", checkpoint.wrapper);
-    if (!o->quiet && checkpoint.aside) printf("left aside %s\n", checkpoint.aside);
+    if (!o->quiet && checkpoint.aside) printf("left aside: %s\n", checkpoint.aside);
     if (fflush(stdout) != 0) st = fail(ST_IO, "standard output: %s", strerror(errno));
     if (st != ST_OK || o->dry_run) goto out;
     TRY_OUT(write_output(o, &checkpoint, &options, &c));
