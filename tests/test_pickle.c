@@ -90,7 +90,11 @@ static const struct {
     {"lists", BYTES("\x80\2](K\1K\2eK\3a(K\4l\x86."), "([1, 2, 3], [4])"},
     {"dicts", BYTES("\x80\2}(K\1K\2uK\3K\4s(K\5K\6d\x86."), "({1: 2, 3: 4}, {5: 6})"},
     {"sets", BYTES("\x80\4\x8f(K\1K\2\x90(K\3\x91\x86."), "([1, 2], [3])"},
-    {"pop, mark and pop, duplicate", BYTES("\x80\2K\1K\2""0(K\3K\4""12\x86."), "(1, 1)"},
+    {"pop, mark and pop, duplicate",
+     BYTES("\x80\2K\1K\2"
+           "0(K\3K\4"
+           "12\x86."),
+     "(1, 1)"},
     {"the memo", BYTES("\x80\2]q\0K\1ah\0r\1\0\0\0j\1\0\0\0\x86."), "([1], [1])"},
     {"memoize", BYTES("\x80\4K\1\x94K\2\x94h\0h\1\x86."), "(1, 2)"},
     {"an OrderedDict", BYTES("\x80\2ccollections\nOrderedDict\n)R(K\1K\2u}b."), "{1: 2}"},
@@ -138,7 +142,10 @@ static const struct {
 } bad[] = {
     {"a call of os.system", BYTES("\x80\2cos\nsystem\nU\2ls\x85R."), "calls os.system"},
     {"the same by its other name", BYTES("\x80\2cposix\nsystem\nU\2ls\x85R."), "posix.system"},
-    {"eval", BYTES("\x80\2c__builtin__\neval\nU\1""1\x85R."), "__builtin__.eval"},
+    {"eval",
+     BYTES("\x80\2c__builtin__\neval\nU\1"
+           "1\x85R."),
+     "__builtin__.eval"},
     {"a pickle within", BYTES("\x80\2ctorch.storage\n_load_from_bytes\nC\1a\x85R."),
      "torch.storage._load_from_bytes"},
     {"a name that is the beginning of one", BYTES("\x80\2ccollections\nOrdered\n)R."),
@@ -168,8 +175,7 @@ static const struct {
     {"a name without an end", BYTES("\x80\2cabc."), "a line does not end"},
     {"an escape in a name", BYTES("\x80\2ca\x1b[2J\nb\n."), "control characters"},
     {"a number for a name", BYTES("\x80\4K\1K\2\x93."), "whose name is no text"},
-    {"pairs of three", BYTES("\x80\2ccollections\nOrderedDict\n]](K\1K\2K\3ea\x85R."),
-     "no pairs"},
+    {"pairs of three", BYTES("\x80\2ccollections\nOrderedDict\n]](K\1K\2K\3ea\x85R."), "no pairs"},
     {"something behind the end", BYTES("\x80\2N.N"), "1 bytes after"},
 };
 
@@ -178,8 +184,8 @@ static void test_bad(void **state) {
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct pickle_memory memory = {0};
         const struct pickle_value *value = NULL;
-        enum status st = pickle_load(&memory, (const uint8_t *)bad[i].bytes, bad[i].size, "file",
-                                     &value, NULL);
+        enum status st =
+            pickle_load(&memory, (const uint8_t *)bad[i].bytes, bad[i].size, "file", &value, NULL);
         bool said = st != ST_OK && strstr(fail_message(), bad[i].says) &&
                     strncmp(fail_message(), "file: ", 6) == 0;
         if (!said) print_message("%s: status %d, \"%s\"\n", bad[i].what, st, fail_message());

@@ -72,8 +72,8 @@ static const struct {
 };
 
 static void check_values(const struct tensor *t) {
-    const bool whole = t->dtype != DT_F32 && t->dtype != DT_F16 && t->dtype != DT_BF16 &&
-                       t->dtype != DT_F64;
+    const bool whole =
+        t->dtype != DT_F32 && t->dtype != DT_F16 && t->dtype != DT_BF16 && t->dtype != DT_F64;
     const size_t count = tensor_count(t);
     if (t->dtype == DT_OTHER) return;
     assert_int_equal(t->bytes, count * dtype_size(t->dtype));
@@ -115,8 +115,8 @@ static void test_golden(void **state) {
 
 /* Every cut is refused with a sentence, and none reads past the end (the sanitizers look on). */
 static void test_every_cut(void **state) {
-    static const char *const files[] = {"teacher", "teacher_legacy", "views", "views_legacy",
-                                        "views_p4_legacy", "training_legacy"};
+    static const char *const files[] = {"teacher",      "teacher_legacy",  "views",
+                                        "views_legacy", "views_p4_legacy", "training_legacy"};
     (void)state;
     for (size_t i = 0; i < COUNT_OF(files); i++) {
         struct sample s = sample_golden(files[i]);
@@ -166,9 +166,8 @@ static const struct {
      "begins behind its storage"},
     {"a negative offset", BYTES(DICT(SET("a", TENSOR("J\xff\xff\xff\xff", ")", ")")))), 64,
      "without storage, sizes or strides"},
-    {"a negative stride",
-     BYTES(DICT(SET("a", TENSOR("K\0", "K\2\x85", "J\xff\xff\xff\xff\x85")))), 64,
-     "without storage, sizes or strides"},
+    {"a negative stride", BYTES(DICT(SET("a", TENSOR("K\0", "K\2\x85", "J\xff\xff\xff\xff\x85")))),
+     64, "without storage, sizes or strides"},
     {"a negative size", BYTES(DICT(SET("a", TENSOR("K\0", "J\xff\xff\xff\xff\x85", "K\1\x85")))),
      64, "without storage, sizes or strides"},
     {"sizes and strides of two ranks",
@@ -182,8 +181,8 @@ static const struct {
      BYTES(DICT(SET("a", TENSOR("K\0", "J\xff\xff\xff\x7f\x85", "K\0\x85")))), 64,
      "repeats its elements"},
     {"nine dimensions",
-     BYTES(DICT(SET("a", TENSOR("K\0", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
-                                "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")))),
+     BYTES(DICT(SET(
+         "a", TENSOR("K\0", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")))),
      64, "more than 8 dimensions"},
     {"a storage that is shorter than it says", BYTES(DICT(SET("a", PLAIN))), 60,
      "storage 0 of a has 60 bytes, and 16 elements of 4"},
@@ -207,8 +206,7 @@ static const struct {
     {"a list of state dicts", BYTES("\x80\2]}" SET("a", PLAIN) "a."), 64, "it is a list"},
     {"an empty dict", BYTES(DICT("")), 64, "holds no tensors"},
     {"a tensor alone", BYTES("\x80\2" PLAIN "."), 64, NULL},
-    {"a name twice",
-     BYTES(DICT(SET("a", PLAIN) SET("a", PLAIN))), 64, "a is there twice"},
+    {"a name twice", BYTES(DICT(SET("a", PLAIN) SET("a", PLAIN))), 64, "a is there twice"},
     {"a dict in itself", BYTES("\x80\2}q\0U\1ah\0s" SET("b", PLAIN) "."), 64, "nested deeper"},
     {"a line end in a name", BYTES(DICT(SET("\n", PLAIN))), 64, "control characters"},
     {"a tuple for a name", BYTES(DICT(")" PLAIN "s")), 64, "is no text"},
@@ -255,8 +253,7 @@ static void test_walks(void **state) {
         s = sample_archive(pickle.bytes, pickle.size, 64);
         assert_int_not_equal(sample_parse(s.bytes, s.size, NULL, &c), ST_OK);
         double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
-        if (seconds >= 2)
-            print_message("%s: %.1f s, %s\n", rows[i].what, seconds, fail_message());
+        if (seconds >= 2) print_message("%s: %.1f s, %s\n", rows[i].what, seconds, fail_message());
         assert_true(seconds < 2);
         sample_release(&c);
         free(pickle.bytes);
@@ -297,55 +294,95 @@ static const struct {
     const char *patch; /* a string of bytes; "" is one zero byte */
     const char *says;  /* NULL: it is taken */
 } archives[] = {
-    {"as torch writes it", {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}}, 0, NULL,
+    {"as torch writes it",
+     {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}},
+     0,
+     NULL,
      NULL},
     {"little-endian",
-     {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}, {"a/byteorder", "little", 6, 0, 0}},
-     0, NULL, NULL},
+     {{"a/data.pkl", PICKLE, 0, 0},
+      {"a/data/0", NUMBERS, 0, 0},
+      {"a/byteorder", "little", 6, 0, 0}},
+     0,
+     NULL,
+     NULL},
     {"big-endian",
      {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}, {"a/byteorder", "big", 3, 0, 0}},
-     0, NULL, "byte order 'big'"},
+     0,
+     NULL,
+     "byte order 'big'"},
     {"a compressed storage, a bomb",
      {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", "\3\0", 2, 8, 0xffffff00}},
-     0, NULL, "zip entry a/data/0 is compressed (method 8)"},
+     0,
+     NULL,
+     "zip entry a/data/0 is compressed (method 8)"},
     {"a compressed pickle",
      {{"a/data.pkl", "\3\0", 2, 8, 1000}, {"a/data/0", NUMBERS, 0, 0}},
-     0, NULL, "zip entry a/data.pkl is compressed"},
+     0,
+     NULL,
+     "zip entry a/data.pkl is compressed"},
     {"a name that leads out",
      {{"a/data.pkl", PICKLE, 0, 0}, {"a/../../b", NUMBERS, 0, 0}},
-     0, NULL, "leads out with ..: 'a/../../b'"},
+     0,
+     NULL,
+     "leads out with ..: 'a/../../b'"},
     {"an absolute name", {{"/a/data.pkl", PICKLE, 0, 0}}, 0, NULL, "is absolute"},
     {"no name", {{"a/data.pkl", PICKLE, 0, 0}, {"", NUMBERS, 0, 0}}, 0, NULL, "is empty"},
     {"a backslash", {{"a/data.pkl", PICKLE, 0, 0}, {"a\\b", NUMBERS, 0, 0}}, 0, NULL, "backslash"},
-    {"an escape", {{"a/data.pkl", PICKLE, 0, 0}, {"a\x1b[2J", NUMBERS, 0, 0}}, 0, NULL,
+    {"an escape",
+     {{"a/data.pkl", PICKLE, 0, 0}, {"a\x1b[2J", NUMBERS, 0, 0}},
+     0,
+     NULL,
      "control character"},
     {"a storage twice",
      {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}, {"a/data/0", NUMBERS, 0, 0}},
-     0, NULL, "zip entry a/data/0 is there twice"},
-    {"two roots", {{"a/data.pkl", PICKLE, 0, 0}, {"b/data.pkl", PICKLE, 0, 0}}, 0, NULL,
+     0,
+     NULL,
+     "zip entry a/data/0 is there twice"},
+    {"two roots",
+     {{"a/data.pkl", PICKLE, 0, 0}, {"b/data.pkl", PICKLE, 0, 0}},
+     0,
+     NULL,
      "two PyTorch archives"},
     {"no root", {{"data.pkl", PICKLE, 0, 0}}, 0, NULL, "in a folder of its own"},
-    {"a program", {{"a/data.pkl", PICKLE, 0, 0}, {"a/constants.pkl", "N.", 2, 0, 0}}, 0, NULL,
+    {"a program",
+     {{"a/data.pkl", PICKLE, 0, 0}, {"a/constants.pkl", "N.", 2, 0, 0}},
+     0,
+     NULL,
      "a TorchScript archive"},
     {"a storage of another folder",
-     {{"a/data.pkl", PICKLE, 0, 0}, {"b/data/0", NUMBERS, 0, 0}}, 0, NULL,
+     {{"a/data.pkl", PICKLE, 0, 0}, {"b/data/0", NUMBERS, 0, 0}},
+     0,
+     NULL,
      "storage 0 of a is not in the file"},
     {"a comment that is not there", {{"a/data.pkl", PICKLE, 0, 0}}, 2, "\1", "without its end"},
     {"a directory beyond the file", {{"a/data.pkl", PICKLE, 0, 0}}, 4, "\x7f", "outside of the"},
     {"a directory that is longer", {{"a/data.pkl", PICKLE, 0, 0}}, 9, "\x7f", "outside of the"},
     {"more entries than it has room for", {{"a/data.pkl", PICKLE, 0, 0}}, 12, "\x7f", "entries in"},
     {"fewer entries than there are",
-     {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}}, 12, "\1", "is longer than its 1"},
+     {{"a/data.pkl", PICKLE, 0, 0}, {"a/data/0", NUMBERS, 0, 0}},
+     12,
+     "\1",
+     "is longer than its 1"},
     {"a second disk", {{"a/data.pkl", PICKLE, 0, 0}}, 18, "\1", "in several files"},
     {"an entry that is encrypted", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 8, "\1", "encrypted"},
-    {"a size beyond the file", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 23, "\x7f",
+    {"a size beyond the file",
+     {{"a/data.pkl", PICKLE, 0, 0}},
+     22 + 56 - 23,
+     "\x7f",
      "reaches beyond the file"},
     {"two sizes", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 27, "\1", "has two sizes"},
     {"a wrong checksum", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 16, "\1", "is wrong"},
     {"a header elsewhere", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 42, "\1", "is not where"},
-    {"a header beyond the file", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 45, "\x7f",
+    {"a header beyond the file",
+     {{"a/data.pkl", PICKLE, 0, 0}},
+     22 + 56 - 45,
+     "\x7f",
      "is not where"},
-    {"another name in the header", {{"a/data.pkl", PICKLE, 0, 0}}, 22 + 56 - 46, "b",
+    {"another name in the header",
+     {{"a/data.pkl", PICKLE, 0, 0}},
+     22 + 56 - 46,
+     "b",
      "is not where"},
 };
 
@@ -455,8 +492,8 @@ static void test_shards(void **state) {
     assert_false(checkpoint_likely("/tmp"));
     assert_false(checkpoint_likely("Makefile"));
     for (size_t i = 0; i < 4; i++)
-        unlink(path_of((const char *const[]){"p.bin", "q.bin", "t.bin",
-                                             "pytorch_model.bin.index.json"}[i]));
+        unlink(path_of(
+            (const char *const[]){"p.bin", "q.bin", "t.bin", "pytorch_model.bin.index.json"}[i]));
     assert_int_equal(rmdir(folder), 0);
     free(p.bytes);
     free(t.bytes);
@@ -489,10 +526,10 @@ static void test_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_every_cut),
-        cmocka_unit_test(test_pickles),  cmocka_unit_test(test_walks),
-        cmocka_unit_test(test_copies),   cmocka_unit_test(test_archives),
-        cmocka_unit_test(test_overlap),  cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_every_cut),
+        cmocka_unit_test(test_pickles), cmocka_unit_test(test_walks),
+        cmocka_unit_test(test_copies),  cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_overlap), cmocka_unit_test(test_shards),
         cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,8 +161,7 @@ static enum status print_checkpoint(const char *path, const struct inspect_optio
             printf("  %-44s %-6s %s\n", t->name, dtype_name(t->dtype),
                    shape_text(t->dims, t->rank, shape, sizeof shape));
     }
-    printf("values         %zu in %zu tensors, %.1f MB\n", elements, c.count,
-           (double)bytes * 1e-6);
+    printf("values         %zu in %zu tensors, %.1f MB\n", elements, c.count, (double)bytes * 1e-6);
     checkpoint_release(&c);
     return options->verify ? fail(ST_USAGE, "%s: is a checkpoint, which has no self-test", path)
                            : ST_OK;

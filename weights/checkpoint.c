@@ -125,12 +125,9 @@ out:
 
 /* The weight file of a folder, and why it cannot be used when it is another one. */
 static enum status folder_weights(const char *folder, char **out) {
-    static const char *const names[] = {"model.safetensors",
-                                        "model.safetensors.index.json",
-                                        "pytorch_model.bin",
-                                        "pytorch_model.bin.index.json",
-                                        "model.weights.h5",
-                                        "tf_model.h5"};
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json",
+                                        "model.weights.h5",  "tf_model.h5"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *path = str_format("%s/%s", folder, names[i]);
         if (!path) return ST_NOMEM;

@@ -17,7 +17,7 @@ struct checkpoint {
     char sha256[65];         /* of the weight file(s), hexadecimal; "" until checkpoint_hash */
     void *map;               /* the file, mapped; NULL when shards hold the tensors */
     size_t map_size;
-    void *memory; /* mem_free'd with it: what the reader had to unpack; or NULL */
+    void *memory;    /* mem_free'd with it: what the reader had to unpack; or NULL */
     const char *key; /* which of several models, as given to checkpoint_open; or NULL */
     char *wrapper;   /* the keys around the model that were peeled off, "model"; or NULL; owned */
     char *aside;     /* what else the file holds, as a list to be read; or NULL; owned */

@@ -58,7 +58,8 @@ static enum status take_tensors(struct checkpoint *out) {
     for (size_t i = 0; i < out->shard_count; i++) {
         struct checkpoint *shard = &out->shards[i];
         if (shard->count)
-            memcpy(out->tensors + out->count, shard->tensors, shard->count * sizeof *shard->tensors);
+            memcpy(out->tensors + out->count, shard->tensors,
+                   shard->count * sizeof *shard->tensors);
         out->count += shard->count;
         shard->count = 0;
     }

@@ -238,8 +238,7 @@ static enum status op_extend(struct machine *m, int kind) {
 static enum status op_mark(struct machine *m, int arg) {
     (void)arg;
     if (m->mark_count == PICKLE_MAX_STACK)
-        return fail(ST_NOMEM, "%s: its pickle sets more than %zu marks", m->path,
-                    PICKLE_MAX_STACK);
+        return fail(ST_NOMEM, "%s: its pickle sets more than %zu marks", m->path, PICKLE_MAX_STACK);
     TRY(mem_grow((void **)&m->marks, &m->mark_capacity, m->mark_count + 1, sizeof *m->marks));
     m->marks[m->mark_count++] = m->count;
     return ST_OK;
@@ -336,8 +335,7 @@ static enum status op_stack_global(struct machine *m, int arg) {
     TRY(pop(m, &module));
     if (module->kind != PICKLE_STRING || name->kind != PICKLE_STRING)
         return broken(m, "a class whose name is no text");
-    return push_global(m, module->text.bytes, module->text.size, name->text.bytes,
-                       name->text.size);
+    return push_global(m, module->text.bytes, module->text.size, name->text.bytes, name->text.size);
 }
 
 static enum status push_object(struct machine *m, struct pickle_value *callable,
@@ -390,8 +388,7 @@ static enum status op_new(struct machine *m, int keywords) {
     TRY(pop(m, &class));
     if (class->kind != PICKLE_GLOBAL || args->kind != PICKLE_TUPLE)
         return broken(m, "an instance of what is no class");
-    if (pickle_is_global(class, "collections", "OrderedDict"))
-        return push(m, make(m, PICKLE_DICT));
+    if (pickle_is_global(class, "collections", "OrderedDict")) return push(m, make(m, PICKLE_DICT));
     return push_object(m, class, args);
 }
 

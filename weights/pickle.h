@@ -55,9 +55,9 @@ struct pickle_value {
 
 /* The values' memory: zeroed before the first pickle_load; all of it goes with pickle_release. */
 struct pickle_memory {
-    void *blocks; /* the last one, which knows the one before */
-    size_t used;  /* bytes in the last */
-    size_t total; /* bytes in all of them, limited */
+    void *blocks;                    /* the last one, which knows the one before */
+    size_t used;                     /* bytes in the last */
+    size_t total;                    /* bytes in all of them, limited */
     struct pickle_value *persistent; /* a LIST of every PERSISTENT made so far, or NULL */
 };
 
@@ -67,8 +67,7 @@ struct pickle_memory {
  * contain themselves: whoever walks them counts. ST_FORMAT, ST_NOMEM; `path` is for sentences.
  */
 enum status pickle_load(struct pickle_memory *memory, const uint8_t *bytes, size_t size,
-                        const char *path, const struct pickle_value **out,
-                        size_t *used) MUST_CHECK;
+                        const char *path, const struct pickle_value **out, size_t *used) MUST_CHECK;
 void pickle_release(struct pickle_memory *memory);
 
 /* Whether it is the class or function `name` of `module`. */

@@ -58,14 +58,13 @@ enum status pickle_adopt(const char *path, struct pickle_value *parent,
                 PICKLE_MAX_DEPTH);
 }
 
-enum status pickle_append(struct pickle_memory *memory, const char *path,
-                          struct pickle_value *list, struct pickle_value *item) {
+enum status pickle_append(struct pickle_memory *memory, const char *path, struct pickle_value *list,
+                          struct pickle_value *item) {
     if (list->list.count == list->list.capacity) {
         size_t capacity = list->list.capacity ? 2 * list->list.capacity : 4;
         struct pickle_value **items = take(memory, path, capacity * sizeof(void *));
         if (!items) return ST_NOMEM;
-        if (list->list.count)
-            memcpy(items, list->list.items, list->list.count * sizeof(void *));
+        if (list->list.count) memcpy(items, list->list.items, list->list.count * sizeof(void *));
         list->list.items = items;
         list->list.capacity = capacity;
     }
@@ -128,6 +127,7 @@ static const struct {
     {"uuid", "UUID", false},
     {"decimal", "Decimal", false},
     {"argparse", "Namespace", false},
+    {"functools", "partial", false},
 };
 
 static bool same(const char *text, size_t size, const char *word) {
@@ -180,9 +180,9 @@ const char *pickle_global_text(const struct pickle_value *global, char *buf, siz
 
 const char *pickle_describe(const struct pickle_value *value, char *buf, size_t size) {
     static const char *const words[] = {
-        [PICKLE_NONE] = "None",     [PICKLE_BOOL] = "a bool",   [PICKLE_INTEGER] = "a number",
-        [PICKLE_LONG] = "a number", [PICKLE_FLOAT] = "a number", [PICKLE_STRING] = "a text",
-        [PICKLE_BYTES] = "bytes",   [PICKLE_TUPLE] = "a tuple", [PICKLE_LIST] = "a list",
+        [PICKLE_NONE] = "None",     [PICKLE_BOOL] = "a bool",         [PICKLE_INTEGER] = "a number",
+        [PICKLE_LONG] = "a number", [PICKLE_FLOAT] = "a number",      [PICKLE_STRING] = "a text",
+        [PICKLE_BYTES] = "bytes",   [PICKLE_TUPLE] = "a tuple",       [PICKLE_LIST] = "a list",
         [PICKLE_DICT] = "a dict",   [PICKLE_PERSISTENT] = "a storage"};
     const struct pickle_value *global = value;
     if (value->kind == PICKLE_OBJECT) global = value->object.callable;

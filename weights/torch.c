@@ -125,8 +125,8 @@ static enum status zip_storages(const struct zip *zip, const struct zip_entry *p
         if (e->name_length <= root + 5 || memcmp(e->name, pickle->name, root) != 0 ||
             memcmp(e->name + root, "data/", 5) != 0)
             continue;
-        file->storages[file->count++] = (struct torch_storage){
-            e->name + root + 5, e->name_length - root - 5, e->data, e->size};
+        file->storages[file->count++] =
+            (struct torch_storage){e->name + root + 5, e->name_length - root - 5, e->data, e->size};
     }
     return ST_OK; /* sorted, as the entries are */
 }
@@ -201,8 +201,8 @@ static enum status note_types(struct legacy *l) {
             id->list.items[2]->kind != PICKLE_STRING)
             continue;
         type = torch_type_find(id->list.items[1]);
-        storage = find_storage(l->file, id->list.items[2]->text.bytes,
-                               id->list.items[2]->text.size);
+        storage =
+            find_storage(l->file, id->list.items[2]->text.bytes, id->list.items[2]->text.size);
         if (!type || !storage) continue; /* said when a tensor needs it */
         if (storage->size && storage->size != type->size)
             return fail(ST_FORMAT, "%s: storage %.*s has elements of two sizes", l->file->path,

@@ -121,8 +121,8 @@ static enum status find_bytes(const struct torch_file *file, const char *name,
     const struct torch_storage *storage = NULL;
     size_t numel, offset, part_numel, begin, length;
     if (id->kind != PICKLE_TUPLE || id->list.count < 5 ||
-        !pickle_is_text(id->list.items[0], "storage") ||
-        id->list.items[2]->kind != PICKLE_STRING || !size_of(id->list.items[4], &numel))
+        !pickle_is_text(id->list.items[0], "storage") || id->list.items[2]->kind != PICKLE_STRING ||
+        !size_of(id->list.items[4], &numel))
         return fail(ST_FORMAT, "%s: %s has no storage", file->path, name);
     *type = torch_type_find(id->list.items[1]);
     if (!*type) {
@@ -145,8 +145,8 @@ static enum status find_bytes(const struct torch_file *file, const char *name,
     if (!part || part->kind == PICKLE_NONE) return ST_OK;
     if (part->kind != PICKLE_TUPLE || part->list.count != 3 ||
         !size_of(part->list.items[1], &offset) || !size_of(part->list.items[2], &part_numel) ||
-        !size_mul(offset, (*type)->size, &begin) ||
-        !size_mul(part_numel, (*type)->size, &length) || begin > *size || length > *size - begin)
+        !size_mul(offset, (*type)->size, &begin) || !size_mul(part_numel, (*type)->size, &length) ||
+        begin > *size || length > *size - begin)
         return fail(ST_FORMAT, "%s: %s is in a part of a storage that is not there", file->path,
                     name);
     *bytes += begin;

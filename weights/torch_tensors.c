@@ -12,9 +12,9 @@
 
 #include "weights/torch.h"
 
-#define DEPTH_MAX   64                  /* levels walked down */
-#define VISITS_MAX  ((size_t)8 << 20)   /* values looked at: a pickle can share them without end */
-#define TENSORS_MAX ((size_t)1 << 16)   /* a state dict of 40 blocks has 1000 */
+#define DEPTH_MAX   64                /* levels walked down */
+#define VISITS_MAX  ((size_t)8 << 20) /* values looked at: a pickle can share them without end */
+#define TENSORS_MAX ((size_t)1 << 16) /* a state dict of 40 blocks has 1000 */
 #define NAME_BYTES  512
 #define ASIDE_BYTES 600
 
@@ -23,17 +23,39 @@ static const struct {
     const char *key;
     int rank;
 } wrappers[] = {
-    {"model", 1},          {"state_dict", 1},       {"model_state_dict", 1},
-    {"model_state", 1},    {"module", 1},           {"net", 1},
-    {"network", 1},        {"weights", 1},          {"params", 1},
-    {"teacher", 2},        {"encoder", 2},          {"student", 3},
-    {"target_encoder", 3},        {"model_ema", 4},        {"state_dict_ema", 4},
-    {"ema_state_dict", 4}, {"ema", 4},              {"optimizer", 0},
-    {"optimizers", 0},     {"optimizer_states", 0}, {"optimizer_state_dict", 0},
-    {"opt", 0},            {"lr_scheduler", 0},     {"lr_schedulers", 0},
-    {"scheduler", 0},      {"scaler", 0},           {"amp", 0},
-    {"loss", 0},           {"criterion", 0},        {"dino_loss", 0},
-    {"ibot_loss", 0},      {"rng_state", 0},        {"callbacks", 0},
+    {"model", 1},
+    {"state_dict", 1},
+    {"model_state_dict", 1},
+    {"model_state", 1},
+    {"module", 1},
+    {"net", 1},
+    {"network", 1},
+    {"weights", 1},
+    {"params", 1},
+    {"teacher", 2},
+    {"encoder", 2},
+    {"student", 3},
+    {"target_encoder", 3},
+    {"model_ema", 4},
+    {"state_dict_ema", 4},
+    {"ema_state_dict", 4},
+    {"ema", 4},
+    {"optimizer", 0},
+    {"optimizers", 0},
+    {"optimizer_states", 0},
+    {"optimizer_state_dict", 0},
+    {"opt", 0},
+    {"lr_scheduler", 0},
+    {"lr_schedulers", 0},
+    {"scheduler", 0},
+    {"scaler", 0},
+    {"amp", 0},
+    {"loss", 0},
+    {"criterion", 0},
+    {"dino_loss", 0},
+    {"ibot_loss", 0},
+    {"rng_state", 0},
+    {"callbacks", 0},
 };
 #define RANK_OTHER 5 /* a key that is not in the table */
 
@@ -97,8 +119,8 @@ static enum status count_tensors(struct walk *w, const struct pickle_value *valu
         if (value->object.state) TRY(count_tensors(w, value->object.state, depth + 1, tensors));
         list = value->object.content;
     }
-    if (!list || (list->kind != PICKLE_DICT && list->kind != PICKLE_LIST &&
-                  list->kind != PICKLE_TUPLE))
+    if (!list ||
+        (list->kind != PICKLE_DICT && list->kind != PICKLE_LIST && list->kind != PICKLE_TUPLE))
         return ST_OK;
     for (size_t i = list->kind == PICKLE_DICT; i < list->list.count;
          i += list->kind == PICKLE_DICT ? 2 : 1)
@@ -110,8 +132,7 @@ static enum status count_tensors(struct walk *w, const struct pickle_value *valu
 static enum status key_text(const struct walk *w, const struct pickle_value *key, char *buf,
                             size_t size) {
     int length = -1;
-    if (key->kind == PICKLE_INTEGER)
-        length = snprintf(buf, size, "%jd", (intmax_t)key->integer);
+    if (key->kind == PICKLE_INTEGER) length = snprintf(buf, size, "%jd", (intmax_t)key->integer);
     if (key->kind == PICKLE_STRING && key->text.size < size) {
         memcpy(buf, key->text.bytes, key->text.size);
         buf[key->text.size] = 0;

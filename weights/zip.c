@@ -63,8 +63,7 @@ static enum status read_end(struct reader *r) {
     if (end >= LOCATOR_BYTES && is_mark(at - LOCATOR_BYTES, 6, 7)) {
         uint64_t place = number(at - LOCATOR_BYTES + 8, 8);
         limit = end - LOCATOR_BYTES;
-        if (limit < END64_BYTES || place > limit - END64_BYTES ||
-            !is_mark(r->bytes + place, 6, 6))
+        if (limit < END64_BYTES || place > limit - END64_BYTES || !is_mark(r->bytes + place, 6, 6))
             return fail(ST_FORMAT, "%s: the zip64 locator points at no zip64 record", r->path);
         const uint8_t *wide = r->bytes + place;
         if (!agree(count, 0xffff, number(wide + 32, 8)) ||
@@ -99,8 +98,8 @@ static enum status check_name(const struct reader *r, const struct zip_entry *e)
         }
     }
     if (!why) return ST_OK;
-    if (strncmp(why, "holds", 5) == 0) return fail(ST_FORMAT, "%s: a zip entry's name %s", r->path,
-                                                   why);
+    if (strncmp(why, "holds", 5) == 0)
+        return fail(ST_FORMAT, "%s: a zip entry's name %s", r->path, why);
     return fail(ST_FORMAT, "%s: a zip entry's name %s: '%.*s'", r->path, why,
                 (int)(e->name_length > 80 ? 80 : e->name_length), name);
 }
@@ -126,8 +125,7 @@ static enum status read_local(const struct reader *r, uint64_t offset, uint64_t 
                               struct zip_entry *e, struct extent *extent) {
     const int shown = (int)(e->name_length > 80 ? 80 : e->name_length);
     size_t header = LOCAL_BYTES + e->name_length;
-    if (offset > r->begin || header > r->begin - offset ||
-        !is_mark(r->bytes + offset, 3, 4) ||
+    if (offset > r->begin || header > r->begin - offset || !is_mark(r->bytes + offset, 3, 4) ||
         number(r->bytes + offset + 26, 2) != e->name_length ||
         memcmp(r->bytes + offset + LOCAL_BYTES, e->name, e->name_length) != 0)
         return fail(ST_FORMAT, "%s: zip entry %.*s is not where the directory says", r->path, shown,
