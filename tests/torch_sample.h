@@ -19,6 +19,7 @@ struct sample_entry {
     size_t size;
     int method;       /* 0: stored */
     size_t full_size; /* when compressed */
+    int wide;         /* 1: sizes and offset in a zip64 field; 2: and the size lies */
 };
 
 struct sample {
@@ -46,6 +47,7 @@ static inline void sample_number(struct sample *s, uint64_t value, int bytes) {
 /* One entry's header, local (central false) or of the directory. */
 static inline void sample_header(struct sample *s, const struct sample_entry *e, size_t offset,
                                  bool central) {
+    const bool wide = central && e->wide;
     sample_put(s, central ? "PK\1\2" : "PK\3\4", 4);
     if (central) sample_number(s, 20, 2);
     sample_number(s, 20, 2);
@@ -53,17 +55,23 @@ static inline void sample_header(struct sample *s, const struct sample_entry *e,
     sample_number(s, (uint64_t)e->method, 2);
     sample_number(s, 0, 4); /* time, date */
     sample_number(s, 0, 4); /* checksum: none */
-    sample_number(s, e->size, 4);
-    sample_number(s, e->method ? e->full_size : e->size, 4);
+    sample_number(s, wide ? UINT32_MAX : e->size, 4);
+    sample_number(s, wide ? UINT32_MAX : e->method ? e->full_size : e->size, 4);
     sample_number(s, strlen(e->name), 2);
-    sample_number(s, 0, 2);
+    sample_number(s, wide ? 4 + 24 : 0, 2);
     if (central) {
         sample_number(s, 0, 4); /* comment, disk */
         sample_number(s, 0, 2);
         sample_number(s, 0, 4);
-        sample_number(s, offset, 4);
+        sample_number(s, wide ? UINT32_MAX : offset, 4);
     }
     sample_put(s, e->name, strlen(e->name));
+    if (!wide) return;
+    sample_number(s, 1, 2);
+    sample_number(s, 24, 2);
+    sample_number(s, e->wide == 2 ? UINT64_MAX / 2 : e->size, 8);
+    sample_number(s, e->wide == 2 ? UINT64_MAX / 2 : e->size, 8);
+    sample_number(s, offset, 8);
 }
 
 static inline struct sample sample_zip(const struct sample_entry *entries, size_t count) {
@@ -90,8 +98,8 @@ static inline struct sample sample_zip(const struct sample_entry *entries, size_
 /* The archive of one pickle and one storage "0" of `storage` zeros. */
 static inline struct sample sample_archive(const void *pickle, size_t size, size_t storage) {
     static const uint8_t zeros[256] = {0};
-    const struct sample_entry entries[] = {{"a/data.pkl", pickle, size, 0, 0},
-                                           {"a/data/0", zeros, storage, 0, 0}};
+    const struct sample_entry entries[] = {{"a/data.pkl", pickle, size, 0, 0, 0},
+                                           {"a/data/0", zeros, storage, 0, 0, 0}};
     return sample_zip(entries, 2);
 }
 

@@ -297,9 +297,11 @@ static enum status parse_activation(const char *value, void *field) {
     return fail(ST_USAGE, "gelu, gelu_tanh or quick_gelu");
 }
 
-/* Writes CHECKPOINT's model to o->output by way of an untested file beside it. */
-static enum status write_output(const struct convert_command *o,
-                                const struct checkpoint *checkpoint,
+/*
+ * Writes CHECKPOINT's model to o->output by way of an untested file beside it. The checkpoint is
+ * released before the model runs, so that the two are not in memory at once.
+ */
+static enum status write_output(const struct convert_command *o, struct checkpoint *checkpoint,
                                 const struct convert_options *options, struct conversion *c) {
     char *plain = str_format("%s.untested-%ld.h5", o->output, (long)getpid());
     const char *slash = strrchr(o->output, '/'), *base = slash ? slash + 1 : o->output;
@@ -310,6 +312,7 @@ static enum status write_output(const struct convert_command *o,
         st = ST_NOMEM;
     if (st == ST_OK) st = convert_write(checkpoint, options, c, plain);
     if (st == ST_OK) {
+        checkpoint_release(checkpoint);
         st = add_selftest(plain, o->output);
         unlink(plain);
     }
