@@ -153,7 +153,7 @@ static char *folder_of(const char *path) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it and read strictly. */
+/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it, read strictly. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == NULL;
 }

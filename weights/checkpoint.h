@@ -50,8 +50,9 @@ struct container {
      * Fills tensors (tensors_sort'ed) and count of *out, their data in out->map or out->memory;
      * config_json too, where the container has one and no file beside it had. The bytes are
      * out->map, the file's name for sentences is out->weights_path; where the file can hold several
-     * models, out->key is the wanted one, out->wrapper and out->aside say what was done. Whatever the file says of
-     * itself may be a lie: every size is checked, nothing is executed. ST_FORMAT, ST_NOMEM.
+     * models, out->key is the wanted one, out->wrapper and out->aside say what was done. Whatever
+     * the file says of itself may be a lie: every size is checked, nothing is executed. ST_FORMAT,
+     * ST_NOMEM.
      */
     enum status (*parse)(struct checkpoint *out) MUST_CHECK;
 };

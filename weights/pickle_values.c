@@ -179,11 +179,19 @@ const char *pickle_global_text(const struct pickle_value *global, char *buf, siz
 }
 
 const char *pickle_describe(const struct pickle_value *value, char *buf, size_t size) {
-    static const char *const words[] = {
-        [PICKLE_NONE] = "None",     [PICKLE_BOOL] = "a bool",         [PICKLE_INTEGER] = "a number",
-        [PICKLE_LONG] = "a number", [PICKLE_FLOAT] = "a number",      [PICKLE_STRING] = "a text",
-        [PICKLE_BYTES] = "bytes",   [PICKLE_TUPLE] = "a tuple",       [PICKLE_LIST] = "a list",
-        [PICKLE_DICT] = "a dict",   [PICKLE_PERSISTENT] = "a storage"};
+    static const char *const words[] = {[PICKLE_NONE] = "None",
+                                        [PICKLE_BOOL] = "a bool",
+                                        [PICKLE_INTEGER] = "a number",
+                                        [PICKLE_LONG] = "a number",
+                                        [PICKLE_FLOAT] = "a number",
+                                        [PICKLE_STRING] = "a text",
+                                        [PICKLE_BYTES] = "bytes",
+                                        [PICKLE_TUPLE] = "a tuple",
+                                        [PICKLE_LIST] = "a list",
+                                        [PICKLE_DICT] = "a dict",
+                                        [PICKLE_PERSISTENT] = "a storage",
+                                        [PICKLE_GLOBAL] = "a class",
+                                        [PICKLE_OBJECT] = "an object"};
     const struct pickle_value *global = value;
     if (value->kind == PICKLE_OBJECT) global = value->object.callable;
     if (global->kind == PICKLE_GLOBAL) return pickle_global_text(global, buf, size);
