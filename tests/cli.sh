@@ -565,6 +565,29 @@ check "convert of a missing checkpoint: exit 1" exits 1
 check "  is named" err_has nothing.safetensors
 check "  leaves nothing" [ ! -e x.h5 ]
 
+# ---- checkpoints that are no models yet ------------------------------------------------------------
+
+run inspect "$ref/torch_training.pth" --tensors
+check "inspect of a PyTorch checkpoint: exit 0" exits 0
+check "  what it is" out_has "torch_training.pth, PyTorch: no model yet"
+check "  what was peeled off" out_has "taken from     model"
+check "  what was left" out_has "optimizer (15 tensors)"
+check "  a class by its name only" out_has "args (argparse.Namespace)"
+check "  its tensors" equal "$(tr -s ' ' <out | grep steps)" " module.steps int64 (3)"
+check "  their sum" out_has "values         25 in 6 tensors"
+run inspect "$ref/torch_training.pth" --key model_ema
+check "inspect --key: the other model" out_has "taken from     model_ema"
+run inspect "$ref/torch_twins.pth"
+check "inspect of two models: exit 2" exits 2
+check "  names both" err_has "gan_a (1 tensors), gan_b (1 tensors)"
+run convert "$ref/torch_twins_legacy.pth" -o x.h5
+check "convert of two models: exit 2" exits 2
+check "  leaves nothing" [ ! -e x.h5 ]
+printf '\200\002\212\012l\374\234F\371 j\250P\031.\200\002M\351\003.\200\002}q\000X\015\000\000\000little_endian\210s.\200\002cos\nsystem\nU\005touch\205R.' >evil.pth
+run convert evil.pth -o x.h5
+check "convert of a file that calls os.system: exit 1" exits 1
+check "  names it" err_has "its pickle calls os.system"
+
 # ---- Swin models, and the table of parts -----------------------------------------------------------
 
 # row NAME: the cells of that row of inspect's table, a blank between.

@@ -373,7 +373,7 @@ static inline enum status plan_row(const struct row *row, struct checkpoint *che
     options.preprocess_count = count;
     if (row->dtype) options.dtype = row->dtype;
     memset(out, 0, sizeof *out);
-    TRY(checkpoint_open(folder, checkpoint));
+    TRY(checkpoint_open(folder, NULL, checkpoint));
     return convert_plan(checkpoint, &options, out);
 }
 

@@ -323,7 +323,7 @@ static void test_dinov2_small(void **state) {
         print_message("skipped: no %s ($VITRINE_SHARED_DATA)\n", path);
         skip();
     }
-    assert_int_equal(checkpoint_open(path, &checkpoint), ST_OK);
+    assert_int_equal(checkpoint_open(path, NULL, &checkpoint), ST_OK);
     assert_int_equal(convert_plan(&checkpoint, &options, &c), ST_OK);
     describe(&c, text, sizeof text);
     assert_string_equal(

@@ -259,10 +259,12 @@ static void test_foreign(void **state) {
     } rows[] = {
         {FILE_TEXT(""), "is empty"},
         {FILE_TEXT("\x89HDF\r\n\x1a\n........"), "an HDF5 file"},
-        {FILE_TEXT("PK\x03\x04....archive/data.pkl....."), "a PyTorch file"},
+        {FILE_TEXT("PK\x03\x04....archive/data.pkl....."), "a zip archive without its end"},
         {FILE_TEXT("PK\x03\x04....cls.npy........"), "a NumPy archive"},
         {FILE_TEXT("PK\x03\x04....readme.txt....."), "a zip archive"},
-        {FILE_TEXT("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9 "), "a PyTorch file of the old kind"},
+        {FILE_TEXT("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9 "), "a Python pickle, and none of"},
+        {FILE_TEXT("\x80\x05K\x01."), "a Python pickle, and none of torch.save"},
+        {FILE_TEXT("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."), "cut short"},
         {FILE_TEXT("version https://git-lfs.github.com/spec/v1\noid sha256:00\n"),
          "a Git LFS pointer"},
         {FILE_TEXT("<!DOCTYPE html><html></html>"), "an HTML page"},
@@ -284,15 +286,15 @@ static void test_foreign(void **state) {
         assert_non_null(file);
         assert_int_equal(fwrite(rows[i].bytes, 1, rows[i].size, file), rows[i].size);
         assert_int_equal(fclose(file), 0);
-        assert_int_not_equal(checkpoint_open(path, &checkpoint), ST_OK);
+        assert_int_not_equal(checkpoint_open(path, NULL, &checkpoint), ST_OK);
         if (!strstr(fail_message(), rows[i].says)) print_message("%s\n", fail_message());
         assert_non_null(strstr(fail_message(), rows[i].says));
         assert_non_null(strstr(fail_message(), path));
     }
     unlink(path);
-    assert_int_equal(checkpoint_open(path, &checkpoint), ST_IO);
-    assert_int_equal(checkpoint_open("/tmp", &checkpoint), ST_IO);
-    assert_non_null(strstr(fail_message(), "without model.safetensors"));
+    assert_int_equal(checkpoint_open(path, NULL, &checkpoint), ST_IO);
+    assert_int_equal(checkpoint_open("/tmp", NULL, &checkpoint), ST_IO);
+    assert_non_null(strstr(fail_message(), "without model.safetensors or pytorch_model.bin"));
     checkpoint_release(&checkpoint);
 }
 

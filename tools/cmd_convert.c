@@ -18,7 +18,7 @@
 #define SELFTEST_TOLERANCE 1e-4 /* what fp32 may differ by, of the greatest output */
 
 struct convert_command {
-    const char *output, *activation, *arch, *labels, *name, *license;
+    const char *output, *activation, *arch, *labels, *name, *license, *key;
     int dtype; /* index into dtype_words */
     struct cli_list preprocess;
     bool list_names, dry_run, quiet, verbose;
@@ -297,9 +297,11 @@ static enum status parse_activation(const char *value, void *field) {
     return fail(ST_USAGE, "gelu, gelu_tanh or quick_gelu");
 }
 
-/* Writes CHECKPOINT's model to o->output by way of an untested file beside it. */
-static enum status write_output(const struct convert_command *o,
-                                const struct checkpoint *checkpoint,
+/*
+ * Writes CHECKPOINT's model to o->output by way of an untested file beside it. The checkpoint is
+ * released before the model runs, so that the two are not in memory at once.
+ */
+static enum status write_output(const struct convert_command *o, struct checkpoint *checkpoint,
                                 const struct convert_options *options, struct conversion *c) {
     char *plain = str_format("%s.untested-%ld.h5", o->output, (long)getpid());
     const char *slash = strrchr(o->output, '/'), *base = slash ? slash + 1 : o->output;
@@ -310,6 +312,7 @@ static enum status write_output(const struct convert_command *o,
         st = ST_NOMEM;
     if (st == ST_OK) st = convert_write(checkpoint, options, c, plain);
     if (st == ST_OK) {
+        checkpoint_release(checkpoint);
         st = add_selftest(plain, o->output);
         unlink(plain);
     }
@@ -336,7 +339,7 @@ static enum status convert(const struct convert_command *o, const char *path) {
     options.label_count = labels.count;
     options.label_ids = (const char *const *)labels.id;
     options.label_names = (const char *const *)labels.name;
-    TRY_OUT(checkpoint_open(path, &checkpoint));
+    TRY_OUT(checkpoint_open(path, o->key, &checkpoint));
     if (!o->dry_run) TRY_OUT(output_check_regular(o->output));
     if (!o->dry_run) TRY_OUT(output_check_spares(o->output, checkpoint.weights_path));
     TRY_OUT(checkpoint_hash(&checkpoint));
@@ -346,6 +349,7 @@ static enum status convert(const struct convert_command *o, const char *path) {
         goto out;
     }
     if (!o->quiet) print_report(&c, o->verbose);
+    if (!o->quiet && checkpoint.aside) printf("left aside: %s\n", checkpoint.aside);
     if (fflush(stdout) != 0) st = fail(ST_IO, "standard output: %s", strerror(errno));
     if (st != ST_OK || o->dry_run) goto out;
     TRY_OUT(write_output(o, &checkpoint, &options, &c));
@@ -379,6 +383,9 @@ static const struct cli_option rows[] = {
      .unset = "the file's name without .h5"},
     {0, "license", "TEXT", CLI_STRING, ROW(license), .help = "the licence of the weights",
      .unset = "what config.json says, else unknown"},
+    {0, "key", "KEY", CLI_STRING, ROW(key),
+     .help = "which model of a PyTorch file that holds several, such as\nmodel_ema or teacher",
+     .unset = "model, state_dict and the like, teacher over\nstudent, an average (ema) last"},
     {0, "list-names", NULL, CLI_FLAG, ROW(list_names),
      .help = "lists the architectures known by name"},
     {0, "dry-run", NULL, CLI_FLAG, ROW(dry_run), .help = "the report only; nothing is written"},
@@ -389,21 +396,25 @@ static const struct cli_option rows[] = {
 int cmd_convert(int argc, char **argv) {
     struct convert_command o = {0};
     const struct cli_group groups[] = {{"Options of convert", rows, COUNT_OF(rows), &o}};
-    const struct cli cli = {
-        .command = "convert",
-        .synopsis = "[OPTION]... CHECKPOINT -o FILE",
-        .about =
-            "Converts a public checkpoint (a safetensors file, or a folder with config.json and\n"
-            "model.safetensors) to a vitrine model: a ViT of timm, DeiT, MAE, DINOv2 or\n"
-            "transformers, a Swin v1 or v2 of timm or of its own code.",
-        .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
-                    "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
-                    "--labels imagenet-1k -o deit.h5\n",
-        .groups = groups,
-        .group_count = COUNT_OF(groups),
-        .min_args = 0,
-        .max_args = 1,
-        .args_wanted = "a checkpoint"};
+    const struct cli cli = {.command = "convert",
+                            .synopsis = "[OPTION]... CHECKPOINT -o FILE",
+                            .about = "Converts a public checkpoint (a safetensors or PyTorch file, "
+                                     "an index of several, or a\n"
+                                     "folder of them with config.json) to a vitrine model: a ViT "
+                                     "of timm, DeiT, MAE, DINOv2\n"
+                                     "or transformers, a Swin v1 or v2 of timm or of its own code. "
+                                     "Nothing of a PyTorch file\n"
+                                     "is run.",
+                            .examples =
+                                "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
+                                "  vitrine convert checkpoint.pth --key model_ema -o model.h5\n"
+                                "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
+                                "--labels imagenet-1k -o deit.h5\n",
+                            .groups = groups,
+                            .group_count = COUNT_OF(groups),
+                            .min_args = 0,
+                            .max_args = 1,
+                            .args_wanted = "a checkpoint"};
     struct cli_args args;
     enum status st = ST_OK;
     int code = cli_parse(&cli, argc, argv, &args);

@@ -1,7 +1,7 @@
 /*
  * vitrine inspect MODEL: what is in a model file, without running it: origin, architecture and its
  * parts (tools/describe.c), preprocessing, labels, tensors; and with --verify its self-test: the
- * stored image through the whole forward pass.
+ * stored image through the whole forward pass. A checkpoint of another kind is shown as what it is.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,10 +11,12 @@
 #include "tools/describe.h"
 #include "tools/model.h"
 #include "tools/run.h"
+#include "weights/checkpoint.h"
 
 struct inspect_options {
     struct run_options run;
     bool tensors, verify, labels;
+    const char *key;
 };
 
 static void print_info(const struct model_info *info) {
@@ -140,6 +142,31 @@ static enum status verify(struct h5 *file, const struct inspect_options *options
     return st;
 }
 
+/* A checkpoint that is no model yet: its container, what was peeled off, its tensors. */
+static enum status print_checkpoint(const char *path, const struct inspect_options *options) {
+    struct checkpoint c;
+    size_t elements = 0, bytes = 0;
+    TRY(checkpoint_open(path, options->key, &c));
+    printf("checkpoint     %s, %s: no model yet, see 'vitrine convert --help'\n", c.weights_path,
+           c.container);
+    if (c.shard_count) printf("files          %zu\n", c.shard_count);
+    if (c.wrapper) printf("taken from     %s\n", c.wrapper);
+    if (c.aside) printf("left aside     %s\n", c.aside);
+    for (size_t i = 0; i < c.count; i++) {
+        const struct tensor *t = &c.tensors[i];
+        char shape[128];
+        elements += tensor_count(t);
+        bytes += t->bytes;
+        if (options->tensors)
+            printf("  %-44s %-6s %s\n", t->name, dtype_name(t->dtype),
+                   shape_text(t->dims, t->rank, shape, sizeof shape));
+    }
+    printf("values         %zu in %zu tensors, %.1f MB\n", elements, c.count, (double)bytes * 1e-6);
+    checkpoint_release(&c);
+    return options->verify ? fail(ST_USAGE, "%s: is a checkpoint, which has no self-test", path)
+                           : ST_OK;
+}
+
 int cmd_inspect(int argc, char **argv) {
     struct inspect_options o = {.run = run_defaults()};
     const struct cli_option rows[] = {
@@ -155,6 +182,12 @@ int cmd_inspect(int argc, char **argv) {
          .kind = CLI_FLAG,
          .offset = offsetof(struct inspect_options, verify),
          .help = "run the self-test of the file; exit status 1 if it fails"},
+        {.name = "key",
+         .argument = "KEY",
+         .kind = CLI_STRING,
+         .offset = offsetof(struct inspect_options, key),
+         .help = "of a PyTorch checkpoint that holds several models, the one to show",
+         .unset = "as convert chooses"},
     };
     const struct cli_group groups[] = {{"Options of inspect", rows, COUNT_OF(rows), &o},
                                        run_model_group(&o.run),
@@ -162,16 +195,18 @@ int cmd_inspect(int argc, char **argv) {
     const struct cli cli = {
         .command = "inspect",
         .synopsis = "[OPTION]... [MODEL]",
-        .about = "Shows what is in a model: a file, or the name of an embedded or pulled "
-                 "model.",
+        .about = "Shows what is in a model: a file, or the name of an embedded or pulled\n"
+                 "model; or in a checkpoint (safetensors, PyTorch, a folder) to be converted.",
         .examples = "  vitrine inspect vit-cifar10 --verify\n"
-                    "  vitrine inspect model.h5 --tensors\n",
+                    "  vitrine inspect model.h5 --tensors\n"
+                    "  vitrine inspect checkpoint.pth --tensors\n",
         .groups = groups,
         .group_count = COUNT_OF(groups),
         .min_args = 0,
         .max_args = 1};
     struct cli_args args;
     struct h5 *file = NULL;
+    bool foreign;
     enum status st;
     int code = cli_parse(&cli, argc, argv, &args);
     if (code != CLI_GO) return code;
@@ -179,9 +214,10 @@ int cmd_inspect(int argc, char **argv) {
         return cli_fail("inspect", fail(ST_USAGE, "both --model %s and %s: want one model",
                                         o.run.model, args.items[0]));
     if (args.count) o.run.model = args.items[0];
-    st = model_find(o.run.model, &file);
-    if (st == ST_OK) st = print_file(file, &o);
-    if (st == ST_OK && o.verify) {
+    foreign = args.count && checkpoint_likely(args.items[0]);
+    st = foreign ? print_checkpoint(args.items[0], &o) : model_find(o.run.model, &file);
+    if (st == ST_OK && file) st = print_file(file, &o);
+    if (st == ST_OK && file && o.verify) {
         fflush(stdout);
         st = verify(file, &o);
     }

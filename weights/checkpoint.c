@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "weights/checkpoint_shards.h"
 #include "weights/safetensors.h"
 #include "weights/sha256.h"
+#include "weights/torch.h"
 
 #define CONFIG_MAX ((size_t)16 << 20) /* bytes of a config.json; labels of 22k classes need 2 MiB */
 
@@ -24,9 +26,10 @@ static const struct {
 } foreign[] = {
     {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file (Keras, or a vitrine model already)"},
     {0, 4, "PK\x03\x04", NULL}, /* looked into below */
-    {0, 6, "\x80\x02\x8a\x0a\x6c\xfc", "a PyTorch file of the old kind (.pth before torch 1.6)"},
-    {0, 2, "\x80\x02", "a Python pickle"},
-    {0, 2, "\x80\x04", "a Python pickle"},
+    {0, 2, "\x80\x02", "a Python pickle, and none of torch.save"},
+    {0, 2, "\x80\x03", "a Python pickle, and none of torch.save"},
+    {0, 2, "\x80\x04", "a Python pickle, and none of torch.save"},
+    {0, 2, "\x80\x05", "a Python pickle, and none of torch.save"},
     {0, 6, "\x93NUMPY", "a NumPy array (.npy)"},
     {0, 24, "version https://git-lfs.",
      "a Git LFS pointer: the weights themselves were not downloaded (git lfs pull)"},
@@ -38,7 +41,8 @@ static const struct {
     {0, 9, "<!doctype", "an HTML page: the download gave a page and not the file"},
     {0, 5, "<html", "an HTML page: the download gave a page and not the file"},
     {0, 1, "<", "XML or HTML text"},
-    {257, 5, "ustar", "a tar archive"},
+    {257, 5, "ustar",
+     "a tar archive: unpack it; or, of torch before 0.1.10, load and save it with a newer one"},
 };
 
 static bool contains(const uint8_t *bytes, size_t size, const char *word) {
@@ -52,18 +56,15 @@ static bool contains(const uint8_t *bytes, size_t size, const char *word) {
     return false;
 }
 
-/* A zip's central directory, with the names, is at its end; the first name is at its beginning. */
+/* A zip's central directory, with the names, is at its end. */
 static const char *zip_kind(const uint8_t *bytes, size_t size) {
     size_t tail = size > 1 << 20 ? 1 << 20 : size;
-    size_t head = size > 4096 ? 4096 : size;
-    if (contains(bytes + size - tail, tail, "data.pkl") || contains(bytes, head, "data.pkl"))
-        return "a PyTorch file (.pth, .bin)";
     if (contains(bytes + size - tail, tail, ".npy")) return "a NumPy archive (.npz)";
     if (contains(bytes + size - tail, tail, "model.weights.h5")) return "a Keras archive (.keras)";
     return "a zip archive";
 }
 
-/* What the file is, when its first bytes say that it is no safetensors; else NULL. */
+/* What the file is, when its first bytes say that no reader takes it; else NULL. */
 static const char *foreign_kind(const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i < COUNT_OF(foreign); i++) {
         if (size < foreign[i].offset + foreign[i].length) continue;
@@ -125,22 +126,22 @@ out:
 /* The weight file of a folder, and why it cannot be used when it is another one. */
 static enum status folder_weights(const char *folder, char **out) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
-                                        "pytorch_model.bin", "model.weights.h5", "tf_model.h5"};
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json",
+                                        "model.weights.h5",  "tf_model.h5"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *path = str_format("%s/%s", folder, names[i]);
         if (!path) return ST_NOMEM;
-        if (access(path, F_OK) == 0 && i == 0) {
+        bool found = access(path, F_OK) == 0;
+        if (found && i < 4) {
             *out = path;
             return ST_OK;
         }
-        bool found = access(path, F_OK) == 0;
         mem_free(path);
         if (found)
-            return fail(ST_FORMAT,
-                        "%s: holds %s and no model.safetensors; vitrine reads one safetensors file",
-                        folder, names[i]);
+            return fail(ST_FORMAT, "%s: holds %s, which vitrine does not convert", folder,
+                        names[i]);
     }
-    return fail(ST_IO, "%s: a folder without model.safetensors", folder);
+    return fail(ST_IO, "%s: a folder without model.safetensors or pytorch_model.bin", folder);
 }
 
 /* The folder of a path: all before the last slash. */
@@ -152,7 +153,7 @@ static char *folder_of(const char *path) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it and read strictly. */
+/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it, read strictly. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == NULL;
 }
@@ -167,6 +168,8 @@ static enum status parse_safetensors(struct checkpoint *out) {
 
 /* The first that recognises the bytes. */
 static const struct container *const containers[] = {
+    &torch_zip,
+    &torch_legacy,
     &(const struct container){"safetensors", is_safetensors, parse_safetensors},
 };
 
@@ -175,17 +178,51 @@ static enum status parse_file(struct checkpoint *out) {
     for (size_t i = 0; i < COUNT_OF(containers); i++) {
         if (!containers[i]->recognise(out->map, out->map_size)) continue;
         out->container = containers[i]->name;
-        return containers[i]->parse(out);
+        TRY(containers[i]->parse(out));
+        if (!out->key || out->wrapper) return ST_OK;
+        return fail(ST_USAGE, "%s: --key is for PyTorch files; this one (%s) holds one model",
+                    out->weights_path, out->container);
     }
     kind = foreign_kind(out->map, out->map_size);
-    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors files", out->weights_path,
-                kind ? kind : "of no kind that is known");
+    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors and PyTorch files",
+                out->weights_path, kind ? kind : "of no kind that is known");
+}
+
+bool checkpoint_likely(const char *path) {
+    struct checkpoint c = {0};
+    struct stat info;
+    bool likely = false;
+    if (stat(path, &info) != 0) return false;
+    if (S_ISDIR(info.st_mode)) {
+        likely = folder_weights(path, &c.weights_path) == ST_OK;
+        mem_free(c.weights_path);
+        return likely;
+    }
+    if (checkpoint_is_index(path)) return true;
+    if (!S_ISREG(info.st_mode) || !(c.weights_path = str_copy(path))) return false;
+    if (map_file(&c) == ST_OK) {
+        const uint8_t *bytes = c.map;
+        likely = torch_zip.recognise(bytes, c.map_size) ||
+                 torch_legacy.recognise(bytes, c.map_size) ||
+                 (c.map_size > 9 && bytes[8] == '{' && is_safetensors(bytes, c.map_size));
+    }
+    checkpoint_release(&c);
+    return likely;
+}
+
+/* The config files beside the weights. */
+static enum status read_configs(struct checkpoint *out) {
+    char *folder = folder_of(out->weights_path);
+    enum status st;
+    if (!folder) return ST_NOMEM;
+    st = read_beside(folder, "config.json", &out->config_json);
+    if (st == ST_OK) st = read_beside(folder, "preprocessor_config.json", &out->preprocessor_json);
+    mem_free(folder);
+    return st;
 }
 
 static enum status open_all(const char *path, struct checkpoint *out) {
     struct stat info;
-    char *folder;
-    enum status st;
     out->path = str_copy(path);
     if (!out->path) return ST_NOMEM;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -193,19 +230,28 @@ static enum status open_all(const char *path, struct checkpoint *out) {
     } else if (!(out->weights_path = str_copy(path))) {
         return ST_NOMEM;
     }
+    TRY(read_configs(out));
+    if (checkpoint_is_index(out->weights_path)) return checkpoint_open_shards(out);
     TRY(map_file(out));
-    folder = folder_of(out->weights_path);
-    if (!folder) return ST_NOMEM;
-    st = read_beside(folder, "config.json", &out->config_json);
-    if (st == ST_OK) st = read_beside(folder, "preprocessor_config.json", &out->preprocessor_json);
-    mem_free(folder);
-    return st == ST_OK ? parse_file(out) : st;
+    return parse_file(out);
 }
 
-enum status checkpoint_open(const char *path, struct checkpoint *out) {
+enum status checkpoint_open(const char *path, const char *key, struct checkpoint *out) {
     enum status st;
     memset(out, 0, sizeof *out);
+    out->key = key;
     st = open_all(path, out);
+    if (st != ST_OK) checkpoint_release(out);
+    return st;
+}
+
+enum status checkpoint_open_file(const char *path, struct checkpoint *out) {
+    enum status st = ST_NOMEM;
+    memset(out, 0, sizeof *out);
+    out->path = str_copy(path);
+    out->weights_path = str_copy(path);
+    if (out->path && out->weights_path) st = map_file(out);
+    if (st == ST_OK) st = parse_file(out);
     if (st != ST_OK) checkpoint_release(out);
     return st;
 }
@@ -219,6 +265,11 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     mem_free(checkpoint->weights_path);
     mem_free(checkpoint->config_json);
     mem_free(checkpoint->preprocessor_json);
+    mem_free(checkpoint->wrapper);
+    mem_free(checkpoint->aside);
+    for (size_t i = 0; i < checkpoint->shard_count; i++)
+        checkpoint_release(&checkpoint->shards[i]);
+    mem_free(checkpoint->shards);
     if (checkpoint->map) munmap(checkpoint->map, checkpoint->map_size);
     memset(checkpoint, 0, sizeof *checkpoint);
 }
@@ -238,5 +289,15 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const 
 }
 
 enum status checkpoint_hash(struct checkpoint *checkpoint) {
-    return sha256_hex(checkpoint->map, checkpoint->map_size, checkpoint->sha256);
+    const size_t count = checkpoint->shard_count;
+    struct sha256_run *runs;
+    enum status st;
+    if (!count) return sha256_hex(checkpoint->map, checkpoint->map_size, checkpoint->sha256);
+    runs = mem_zalloc(count, sizeof *runs);
+    if (!runs) return ST_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        runs[i] = (struct sha256_run){checkpoint->shards[i].map, checkpoint->shards[i].map_size};
+    st = sha256_runs(runs, count, checkpoint->sha256);
+    mem_free(runs);
+    return st;
 }

@@ -14,17 +14,30 @@ struct checkpoint {
     size_t count;
     char *config_json;       /* text of config.json beside the weights, or NULL; owned */
     char *preprocessor_json; /* text of preprocessor_config.json, or NULL; owned */
-    char sha256[65];         /* of the weight file, hexadecimal; "" until checkpoint_hash */
-    void *map;               /* the file, mapped */
+    char sha256[65];         /* of the weight file(s), hexadecimal; "" until checkpoint_hash */
+    void *map;               /* the file, mapped; NULL when shards hold the tensors */
     size_t map_size;
-    void *memory; /* mem_free'd with it: what the reader had to unpack; or NULL */
+    void *memory;    /* mem_free'd with it: what the reader had to unpack; or NULL */
+    const char *key; /* which of several models, as given to checkpoint_open; or NULL */
+    char *wrapper;   /* the keys around the model that were peeled off, "model"; or NULL; owned */
+    char *aside;     /* what else the file holds, as a list to be read; or NULL; owned */
+    struct checkpoint *shards; /* (shard_count): files of an index, in its order, owned; or NULL */
+    size_t shard_count;
 };
 
-/* A file, or a folder holding config.json and model.safetensors. ST_IO, ST_FORMAT. */
-enum status checkpoint_open(const char *path, struct checkpoint *out) MUST_CHECK;
+/*
+ * A file; an index of several (*.index.json); or a folder with one of them under its usual name
+ * (model.safetensors, pytorch_model.bin) and config.json. `key`: which model of a file that holds
+ * more than one, its keys with dots between; NULL chooses as README.md says. ST_IO, ST_FORMAT,
+ * ST_USAGE.
+ */
+enum status checkpoint_open(const char *path, const char *key, struct checkpoint *out) MUST_CHECK;
 void checkpoint_release(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
+/* Of an index: over its files one after the other, in the order in which it first names them. */
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
+/* Whether `path` begins as weights do that checkpoint_open reads, or is a folder of them. */
+bool checkpoint_likely(const char *path);
 
 /*
  * A kind of weight file. The readers are listed in checkpoint.c, the one that recognises the bytes
@@ -36,8 +49,10 @@ struct container {
     /*
      * Fills tensors (tensors_sort'ed) and count of *out, their data in out->map or out->memory;
      * config_json too, where the container has one and no file beside it had. The bytes are
-     * out->map, the file's name for sentences is out->weights_path. Whatever the file says of
-     * itself may be a lie: every size is checked, nothing is executed. ST_FORMAT, ST_NOMEM.
+     * out->map, the file's name for sentences is out->weights_path; where the file can hold several
+     * models, out->key is the wanted one, out->wrapper and out->aside say what was done. Whatever
+     * the file says of itself may be a lie: every size is checked, nothing is executed. ST_FORMAT,
+     * ST_NOMEM.
      */
     enum status (*parse)(struct checkpoint *out) MUST_CHECK;
 };

@@ -274,6 +274,7 @@ static enum status plan_info(struct plan *plan) {
     if (!info->family || !info->source || !info->source_sha256 || !info->license ||
         (options->name && !info->name))
         return ST_NOMEM;
+    if (plan->checkpoint->wrapper) TRY(plan_note(plan, "taken_from", plan->checkpoint->wrapper));
     return plan->prefix[0] ? plan_note(plan, "peeled_prefix", plan->prefix) : ST_OK;
 }
 

@@ -57,6 +57,10 @@ static const struct name_row rows[] = {
 
     DROP("mask_token", "stands for masked patches in pretraining only"),
     DROP("decoder_**", "the decoder of MAE's pretraining"),
+    DROP("head.mlp.**", "the projection head of DINO's pretraining"),
+    DROP("head.last_layer.**", "the projection head of DINO's pretraining"),
+    DROP("dino_head.**", "the projection head of DINO's pretraining"),
+    DROP("ibot_head.**", "the projection head of iBOT's pretraining"),
     DROP("n_averaged", "a counter of averaged weights"),
     DROP("num_batches_tracked", "a counter of training"),
     DROP("blocks.*.attn.relative_position_index", "a buffer computed from the window size"),

@@ -3,11 +3,14 @@
 
 usage: parity.py timm --vitrine build/vitrine --photos DIR [--work DIR] [ARCH ...]
        parity.py dinov2 --vitrine build/vitrine --photos DIR --weights DIR [--size N] [--work DIR]
+       parity.py containers --vitrine build/vitrine [--work DIR] [ARCH ...]
 
 timm: random-weight models, perturbed so that logits and attention are not flat, saved as safetensors, converted by
 `vitrine convert` and run by `vitrine classify`; the reference is timm's model behind timm's own transform.
 dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
 transformers' model behind transformers' own image processor.
+containers: one timm model as torch.save writes it in many ways (zip, legacy, inside a training checkpoint, behind
+DataParallel, transposed, in shards, ...); every model file must have the parameters that safetensors gives, bit for bit.
 
 Needs torch, timm, transformers, safetensors, pillow, numpy (tools/train/requirements.txt).
 Exit status 0 when every model is within its bound.
@@ -139,18 +142,114 @@ def check_dinov2(args):
     return worst <= FEATURE_BOUND and cosine >= COSINE_BOUND
 
 
+def training_checkpoint(model):
+    """What a training script saves: the model among optimizer, scheduler, scaler and arguments."""
+    import pathlib
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    kept = {k: v.clone() for k, v in model.state_dict().items()}
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    model.load_state_dict(kept)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    return {"model": kept, "optimizer": optimizer.state_dict(), "lr_scheduler": scheduler.state_dict(),
+            "scaler": {"scale": 65536.0, "growth": 0}, "epoch": 299, "max_accuracy": np.float64(81.5),
+            "args": argparse.Namespace(lr=0.1, output=pathlib.Path("a/b")), "rng": torch.get_rng_state(),
+            "model_ema": {k: v * 0 for k, v in kept.items()}}
+
+
+def save_containers(model, work):
+    """[(form, path)] of one model; the first is the safetensors file that the others are held against."""
+    import json
+    from safetensors.torch import save_file
+    state = {k: v.contiguous() for k, v in model.state_dict().items()}
+    forms = {
+        "zip": state, "legacy": state, "protocol 5": state, "training checkpoint": training_checkpoint(model),
+        "training checkpoint, legacy": training_checkpoint(model),
+        "DataParallel": torch.nn.DataParallel(model).state_dict(),
+        "teacher and student": {"student": {"module.backbone." + k: v * 0 for k, v in state.items()},
+                                "teacher": {"backbone." + k: v for k, v in state.items()}},
+        "parameters": {k: torch.nn.Parameter(v, requires_grad=v.is_floating_point()) for k, v in state.items()},
+        "transposed": {k: v.t().contiguous().t() if v.ndim == 2 else v for k, v in state.items()},
+        "one storage": None,
+    }
+    flat, at = torch.cat([v.flatten().float() for v in state.values() if v.is_floating_point()]), 0
+    forms["one storage"] = dict(state)
+    for k, v in state.items():
+        if v.is_floating_point():
+            forms["one storage"][k] = flat[at:at + v.numel()].view(v.shape)
+            at += v.numel()
+    paths = [("safetensors", os.path.join(work, "plain.safetensors"))]
+    save_file(state, paths[0][1])
+    for form, value in forms.items():
+        path = os.path.join(work, form.replace(" ", "_").replace(",", "") + ".pth")
+        torch.save(value, path, _use_new_zipfile_serialization="legacy" not in form,
+                   pickle_protocol=5 if "5" in form else 2)
+        paths.append((form, path))
+    keys = sorted(state, key=lambda k: sum(k.encode()) % 7)
+    for form, suffix, save in (("shards of safetensors", "safetensors", save_file), ("shards of .bin", "bin", torch.save)):
+        stem = "model" if suffix == "safetensors" else "pytorch_model"
+        folder = os.path.join(work, form.replace(" ", "_"))
+        os.makedirs(folder, exist_ok=True)
+        index = {}
+        for n in range(3):
+            name = f"{stem}-{n + 1:05}-of-00003.{suffix}"
+            save({k: state[k] for k in keys[n::3]}, os.path.join(folder, name))
+            index |= {k: name for k in keys[n::3]}
+        with open(os.path.join(folder, f"{stem}.{suffix}.index.json"), "w") as f:
+            json.dump({"metadata": {}, "weight_map": index}, f)
+        paths.append((form, folder))
+    return paths
+
+
+PEAK = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+
+
+def check_containers(args):
+    import h5py
+    import timm
+    ok = True
+    print("| architecture | saved as | MB | peak MB of the conversion | parameters equal |")
+    for number, arch in enumerate(args.arch or ["vit_tiny_patch16_224", "swinv2_tiny_window8_256"]):
+        model = timm.create_model(arch, num_classes=1000).eval()
+        perturb(model, 100 + number)
+        want = None
+        for form, path in save_containers(model, args.work):
+            converted = os.path.join(args.work, "container.h5")
+            # Through a small process: a child's peak counts from its parent's size.
+            peak = subprocess.run([sys.executable, "-c", PEAK, args.vitrine, "convert", "-q", path, "--arch", arch,
+                                   "-o", converted], stdout=subprocess.PIPE, text=True).stdout
+            equal = os.path.exists(converted)
+            if equal:
+                with h5py.File(converted) as f:
+                    got = {k: v[()].tobytes() for k, v in f["parameters"].items()}
+                want = want or got
+                equal = got == want
+                os.unlink(converted)
+            files = [os.path.join(path, n) for n in os.listdir(path)] if os.path.isdir(path) else [path]
+            size = sum(os.path.getsize(f) for f in files) / 1e6
+            print(f"| {arch} | {form} | {size:.1f} | {float(peak) / 1e3:.1f} | {equal} |", flush=True)
+            ok = ok and equal
+            for f in files:
+                os.unlink(f)
+    return ok
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("what", choices=["timm", "dinov2"])
+    ap.add_argument("what", choices=["timm", "dinov2", "containers"])
     ap.add_argument("arch", nargs="*")
     ap.add_argument("--vitrine", default="build/vitrine")
-    ap.add_argument("--photos", required=True)
+    ap.add_argument("--photos", help="a folder; for timm and dinov2")
     ap.add_argument("--weights")
     ap.add_argument("--size", type=int, default=224)
     ap.add_argument("--work", default="build/parity")
     args = ap.parse_intermixed_args()
     os.makedirs(args.work, exist_ok=True)
-    ok = check_timm(args) if args.what == "timm" else check_dinov2(args)
+    if args.what != "containers" and not args.photos:
+        ap.error("want --photos")
+    ok = {"timm": check_timm, "dinov2": check_dinov2, "containers": check_containers}[args.what](args)
     sys.exit(0 if ok else 1)
 
 
