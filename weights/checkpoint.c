@@ -12,9 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "weights/npz.h"
+#include "weights/onnx.h"
 #include "weights/safetensors.h"
 #include "weights/sha256.h"
 
+#define OTHERS_MAX 1000
 #define CONFIG_MAX ((size_t)16 << 20) /* bytes of a config.json; labels of 22k classes need 2 MiB */
 
 /* What else a file may be: bytes at an offset. Order: the longer marks first. */
@@ -27,7 +30,7 @@ static const struct {
     {0, 6, "\x80\x02\x8a\x0a\x6c\xfc", "a PyTorch file of the old kind (.pth before torch 1.6)"},
     {0, 2, "\x80\x02", "a Python pickle"},
     {0, 2, "\x80\x04", "a Python pickle"},
-    {0, 6, "\x93NUMPY", "a NumPy array (.npy)"},
+    {0, 6, "\x93NUMPY", "one NumPy array (.npy) without a name; a checkpoint is an .npz"},
     {0, 24, "version https://git-lfs.",
      "a Git LFS pointer: the weights themselves were not downloaded (git lfs pull)"},
     {0, 4, "GGUF", "a GGUF file"},
@@ -40,6 +43,8 @@ static const struct {
     {0, 1, "<", "XML or HTML text"},
     {257, 5, "ustar", "a tar archive"},
 };
+
+static const char npz_kind[] = "a NumPy archive (.npz)";
 
 static bool contains(const uint8_t *bytes, size_t size, const char *word) {
     size_t length = strlen(word);
@@ -58,7 +63,7 @@ static const char *zip_kind(const uint8_t *bytes, size_t size) {
     size_t head = size > 4096 ? 4096 : size;
     if (contains(bytes + size - tail, tail, "data.pkl") || contains(bytes, head, "data.pkl"))
         return "a PyTorch file (.pth, .bin)";
-    if (contains(bytes + size - tail, tail, ".npy")) return "a NumPy archive (.npz)";
+    if (contains(bytes + size - tail, tail, ".npy")) return npz_kind;
     if (contains(bytes + size - tail, tail, "model.weights.h5")) return "a Keras archive (.keras)";
     return "a zip archive";
 }
@@ -75,9 +80,8 @@ static const char *foreign_kind(const uint8_t *bytes, size_t size) {
     return NULL;
 }
 
-static enum status map_file(struct checkpoint *out) {
+static enum status map_file(const char *path, void **out, size_t *size) {
     struct stat info;
-    const char *path = out->weights_path;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *map;
     if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
@@ -92,8 +96,28 @@ static enum status map_file(struct checkpoint *out) {
     map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (map == MAP_FAILED) return fail(ST_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-    out->map = map;
-    out->map_size = (size_t)info.st_size;
+    *out = map;
+    *size = (size_t)info.st_size;
+    return ST_OK;
+}
+
+enum status checkpoint_map(struct checkpoint *checkpoint, const char *path, const uint8_t **bytes,
+                           size_t *size) {
+    size_t capacity = checkpoint->other_count, i = 0;
+    while (i < checkpoint->other_count && strcmp(checkpoint->others[i].path, path) != 0)
+        i++;
+    if (i == checkpoint->other_count) {
+        if (i == OTHERS_MAX)
+            return fail(ST_FORMAT, "%s: spreads over more than %d files", checkpoint->weights_path,
+                        OTHERS_MAX);
+        TRY(mem_grow((void **)&checkpoint->others, &capacity, i + 1, sizeof *checkpoint->others));
+        struct checkpoint_file *file = &checkpoint->others[i];
+        TRY(map_file(path, &file->map, &file->map_size));
+        checkpoint->other_count++;
+        if (!(file->path = str_copy(path))) return ST_NOMEM;
+    }
+    *bytes = checkpoint->others[i].map;
+    *size = checkpoint->others[i].map_size;
     return ST_OK;
 }
 
@@ -152,6 +176,11 @@ static char *folder_of(const char *path) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
+/* A zip whose entries are .npy files. */
+static bool is_npz(const uint8_t *bytes, size_t size) {
+    return foreign_kind(bytes, size) == npz_kind;
+}
+
 /* A length of 8 bytes and JSON behind it; what is nothing else is taken for it and read strictly. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == NULL;
@@ -167,6 +196,8 @@ static enum status parse_safetensors(struct checkpoint *out) {
 
 /* The first that recognises the bytes. */
 static const struct container *const containers[] = {
+    &(const struct container){"npz", is_npz, npz_parse},
+    &(const struct container){"ONNX", onnx_recognise, onnx_parse},
     &(const struct container){"safetensors", is_safetensors, parse_safetensors},
 };
 
@@ -178,8 +209,8 @@ static enum status parse_file(struct checkpoint *out) {
         return containers[i]->parse(out);
     }
     kind = foreign_kind(out->map, out->map_size);
-    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors files", out->weights_path,
-                kind ? kind : "of no kind that is known");
+    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors, .npz and ONNX files",
+                out->weights_path, kind ? kind : "of no kind that is known");
 }
 
 static enum status open_all(const char *path, struct checkpoint *out) {
@@ -193,7 +224,7 @@ static enum status open_all(const char *path, struct checkpoint *out) {
     } else if (!(out->weights_path = str_copy(path))) {
         return ST_NOMEM;
     }
-    TRY(map_file(out));
+    TRY(map_file(out->weights_path, &out->map, &out->map_size));
     folder = folder_of(out->weights_path);
     if (!folder) return ST_NOMEM;
     st = read_beside(folder, "config.json", &out->config_json);
@@ -214,6 +245,11 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->count; i++)
         mem_free(checkpoint->tensors[i].name);
     mem_free(checkpoint->tensors);
+    for (size_t i = 0; i < checkpoint->other_count; i++) {
+        mem_free(checkpoint->others[i].path);
+        munmap(checkpoint->others[i].map, checkpoint->others[i].map_size);
+    }
+    mem_free(checkpoint->others);
     mem_free(checkpoint->memory);
     mem_free(checkpoint->path);
     mem_free(checkpoint->weights_path);

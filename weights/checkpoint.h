@@ -6,6 +6,13 @@
 
 #include "weights/tensor.h"
 
+/* A mapped file. */
+struct checkpoint_file {
+    char *path;
+    void *map;
+    size_t map_size;
+};
+
 struct checkpoint {
     char *path;             /* as given, owned */
     char *weights_path;     /* the weight file itself, owned */
@@ -17,7 +24,12 @@ struct checkpoint {
     char sha256[65];         /* of the weight file, hexadecimal; "" until checkpoint_hash */
     void *map;               /* the file, mapped */
     size_t map_size;
-    void *memory; /* mem_free'd with it: what the reader had to unpack; or NULL */
+    void *memory;                   /* mem_free'd with it: what the reader had to unpack; or NULL */
+    struct checkpoint_file *others; /* (other_count), owned: mapped files beside it */
+    size_t other_count;
+    double norm_eps; /* as the file itself says, or 0 */
+    const char
+        *activation; /* "gelu", "gelu_tanh", "quick_gelu" as the file says, or NULL; static */
 };
 
 /* A file, or a folder holding config.json and model.safetensors. ST_IO, ST_FORMAT. */
@@ -25,6 +37,13 @@ enum status checkpoint_open(const char *path, struct checkpoint *out) MUST_CHECK
 void checkpoint_release(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
+
+/*
+ * Maps another file of the checkpoint; unmapped by checkpoint_release. A path that was mapped
+ * before is found again. ST_IO, ST_FORMAT (empty), ST_NOMEM.
+ */
+enum status checkpoint_map(struct checkpoint *checkpoint, const char *path, const uint8_t **bytes,
+                           size_t *size) MUST_CHECK;
 
 /*
  * A kind of weight file. The readers are listed in checkpoint.c, the one that recognises the bytes

@@ -47,8 +47,7 @@ static void read_coordinates(const struct tensor *t, struct stored *out) {
         return;
     out->h = (int)(rows + 1) / 2;
     out->w = (int)(columns + 1) / 2;
-    const uint8_t *place = t->data + (rows - 1) * columns * 2 * dtype_size(t->dtype);
-    if (tensor_to_f32(place, t->dtype, 1, &last) == ST_OK)
+    if (layout_read(t, LAYOUT_SAME, (rows - 1) * columns * 2, 1, &last) == ST_OK)
         out->pretrained = pretrained_of(last, out->h);
 }
 
