@@ -55,7 +55,9 @@ static bool take_quoted(struct scan *s, char *out, size_t size) {
         out[used++] = *s->at;
     }
     out[used] = '\0';
-    return take(s, quote);
+    if (s->at == s->end || *s->at != quote) return false;
+    s->at++;
+    return true;
 }
 
 static enum status broken(const struct scan *s, const char *what) {

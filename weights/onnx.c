@@ -144,6 +144,7 @@ static enum status table_of_bias(struct builder *b, struct tensor *t) {
     t->rank = 2;
     t->dims[0] = side * side;
     t->dims[1] = H;
+    t->dims[2] = t->dims[3] = 0;
     t->data = table;
     t->bytes = side * side * H * size;
     return ST_OK;

@@ -156,10 +156,9 @@ static enum status name_rows(const struct onnx_graph *graph, const struct onnx_t
                              const struct onnx_node *node, int input, struct onnx_part *out) {
     char module[MODULE_BYTES];
     if (onnx_is(node->op, "Concat") && input == 0) {
-        if (is_row(tensor_before(graph, node->input[1]))) {
-            out->role = ONNX_PART;
-            return ST_OK;
-        }
+        const struct onnx_tensor *second = tensor_before(graph, node->input[1]);
+        if (is_row(second)) out->role = ONNX_PART;
+        if (second) return ST_OK;
         return module_of(node, module) ? finish(out, ONNX_WEIGHT, module, "cls_token") : ST_OK;
     }
     const struct onnx_node *concat = concat_behind(graph, tensor->name);
