@@ -13,10 +13,13 @@
 #include <unistd.h>
 
 #include "weights/checkpoint_shards.h"
+#include "weights/npz.h"
+#include "weights/onnx.h"
 #include "weights/safetensors.h"
 #include "weights/sha256.h"
 #include "weights/torch.h"
 
+#define OTHERS_MAX 1000
 #define CONFIG_MAX ((size_t)16 << 20) /* bytes of a config.json; labels of 22k classes need 2 MiB */
 
 /* What else a file may be: bytes at an offset. Order: the longer marks first. */
@@ -30,7 +33,7 @@ static const struct {
     {0, 2, "\x80\x03", "a Python pickle, and none of torch.save"},
     {0, 2, "\x80\x04", "a Python pickle, and none of torch.save"},
     {0, 2, "\x80\x05", "a Python pickle, and none of torch.save"},
-    {0, 6, "\x93NUMPY", "a NumPy array (.npy)"},
+    {0, 6, "\x93NUMPY", "one NumPy array (.npy) without a name; a checkpoint is an .npz"},
     {0, 24, "version https://git-lfs.",
      "a Git LFS pointer: the weights themselves were not downloaded (git lfs pull)"},
     {0, 4, "GGUF", "a GGUF file"},
@@ -44,6 +47,8 @@ static const struct {
     {257, 5, "ustar",
      "a tar archive: unpack it; or, of torch before 0.1.10, load and save it with a newer one"},
 };
+
+static const char npz_kind[] = "a NumPy archive (.npz)";
 
 static bool contains(const uint8_t *bytes, size_t size, const char *word) {
     size_t length = strlen(word);
@@ -59,7 +64,7 @@ static bool contains(const uint8_t *bytes, size_t size, const char *word) {
 /* A zip's central directory, with the names, is at its end. */
 static const char *zip_kind(const uint8_t *bytes, size_t size) {
     size_t tail = size > 1 << 20 ? 1 << 20 : size;
-    if (contains(bytes + size - tail, tail, ".npy")) return "a NumPy archive (.npz)";
+    if (contains(bytes + size - tail, tail, ".npy")) return npz_kind;
     if (contains(bytes + size - tail, tail, "model.weights.h5")) return "a Keras archive (.keras)";
     return "a zip archive";
 }
@@ -76,9 +81,8 @@ static const char *foreign_kind(const uint8_t *bytes, size_t size) {
     return NULL;
 }
 
-static enum status map_file(struct checkpoint *out) {
+static enum status map_file(const char *path, void **out, size_t *size) {
     struct stat info;
-    const char *path = out->weights_path;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     void *map;
     if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
@@ -93,8 +97,28 @@ static enum status map_file(struct checkpoint *out) {
     map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (map == MAP_FAILED) return fail(ST_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-    out->map = map;
-    out->map_size = (size_t)info.st_size;
+    *out = map;
+    *size = (size_t)info.st_size;
+    return ST_OK;
+}
+
+enum status checkpoint_map(struct checkpoint *checkpoint, const char *path, const uint8_t **bytes,
+                           size_t *size) {
+    size_t capacity = checkpoint->other_count, i = 0;
+    while (i < checkpoint->other_count && strcmp(checkpoint->others[i].path, path) != 0)
+        i++;
+    if (i == checkpoint->other_count) {
+        if (i == OTHERS_MAX)
+            return fail(ST_FORMAT, "%s: spreads over more than %d files", checkpoint->weights_path,
+                        OTHERS_MAX);
+        TRY(mem_grow((void **)&checkpoint->others, &capacity, i + 1, sizeof *checkpoint->others));
+        struct checkpoint_file *file = &checkpoint->others[i];
+        TRY(map_file(path, &file->map, &file->map_size));
+        checkpoint->other_count++;
+        if (!(file->path = str_copy(path))) return ST_NOMEM;
+    }
+    *bytes = checkpoint->others[i].map;
+    *size = checkpoint->others[i].map_size;
     return ST_OK;
 }
 
@@ -153,6 +177,11 @@ static char *folder_of(const char *path) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
+/* A zip whose entries are .npy files. */
+static bool is_npz(const uint8_t *bytes, size_t size) {
+    return foreign_kind(bytes, size) == npz_kind;
+}
+
 /* A length of 8 bytes and JSON behind it; what is nothing else is taken for it, read strictly. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == NULL;
@@ -170,6 +199,8 @@ static enum status parse_safetensors(struct checkpoint *out) {
 static const struct container *const containers[] = {
     &torch_zip,
     &torch_legacy,
+    &(const struct container){"npz", is_npz, npz_parse},
+    &(const struct container){"ONNX", onnx_recognise, onnx_parse},
     &(const struct container){"safetensors", is_safetensors, parse_safetensors},
 };
 
@@ -184,7 +215,7 @@ static enum status parse_file(struct checkpoint *out) {
                     out->weights_path, out->container);
     }
     kind = foreign_kind(out->map, out->map_size);
-    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors and PyTorch files",
+    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors, PyTorch, .npz and ONNX files",
                 out->weights_path, kind ? kind : "of no kind that is known");
 }
 
@@ -199,13 +230,11 @@ bool checkpoint_likely(const char *path) {
         return likely;
     }
     if (checkpoint_is_index(path)) return true;
-    if (!S_ISREG(info.st_mode) || !(c.weights_path = str_copy(path))) return false;
-    if (map_file(&c) == ST_OK) {
-        const uint8_t *bytes = c.map;
-        likely = torch_zip.recognise(bytes, c.map_size) ||
-                 torch_legacy.recognise(bytes, c.map_size) ||
-                 (c.map_size > 9 && bytes[8] == '{' && is_safetensors(bytes, c.map_size));
-    }
+    if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK) return false;
+    for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++)
+        likely = containers[i]->recognise(c.map, c.map_size);
+    if (likely && is_safetensors(c.map, c.map_size)) /* which is what nothing else is, too */
+        likely = c.map_size > 9 && ((const uint8_t *)c.map)[8] == '{';
     checkpoint_release(&c);
     return likely;
 }
@@ -232,7 +261,7 @@ static enum status open_all(const char *path, struct checkpoint *out) {
     }
     TRY(read_configs(out));
     if (checkpoint_is_index(out->weights_path)) return checkpoint_open_shards(out);
-    TRY(map_file(out));
+    TRY(map_file(out->weights_path, &out->map, &out->map_size));
     return parse_file(out);
 }
 
@@ -250,7 +279,7 @@ enum status checkpoint_open_file(const char *path, struct checkpoint *out) {
     memset(out, 0, sizeof *out);
     out->path = str_copy(path);
     out->weights_path = str_copy(path);
-    if (out->path && out->weights_path) st = map_file(out);
+    if (out->path && out->weights_path) st = map_file(out->weights_path, &out->map, &out->map_size);
     if (st == ST_OK) st = parse_file(out);
     if (st != ST_OK) checkpoint_release(out);
     return st;
@@ -260,6 +289,11 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->count; i++)
         mem_free(checkpoint->tensors[i].name);
     mem_free(checkpoint->tensors);
+    for (size_t i = 0; i < checkpoint->other_count; i++) {
+        mem_free(checkpoint->others[i].path);
+        munmap(checkpoint->others[i].map, checkpoint->others[i].map_size);
+    }
+    mem_free(checkpoint->others);
     mem_free(checkpoint->memory);
     mem_free(checkpoint->path);
     mem_free(checkpoint->weights_path);

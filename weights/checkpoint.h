@@ -6,6 +6,13 @@
 
 #include "weights/tensor.h"
 
+/* A mapped file. */
+struct checkpoint_file {
+    char *path;
+    void *map;
+    size_t map_size;
+};
+
 struct checkpoint {
     char *path;             /* as given, owned */
     char *weights_path;     /* the weight file itself, owned */
@@ -23,6 +30,11 @@ struct checkpoint {
     char *aside;     /* what else the file holds, as a list to be read; or NULL; owned */
     struct checkpoint *shards; /* (shard_count): files of an index, in its order, owned; or NULL */
     size_t shard_count;
+    struct checkpoint_file *others; /* (other_count), owned: mapped files beside it */
+    size_t other_count;
+    double norm_eps; /* as the file itself says, or 0 */
+    const char
+        *activation; /* "gelu", "gelu_tanh", "quick_gelu" as the file says, or NULL; static */
 };
 
 /*
@@ -38,6 +50,13 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const 
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
 /* Whether `path` begins as weights do that checkpoint_open reads, or is a folder of them. */
 bool checkpoint_likely(const char *path);
+
+/*
+ * Maps another file of the checkpoint; unmapped by checkpoint_release. A path that was mapped
+ * before is found again. ST_IO, ST_FORMAT (empty), ST_NOMEM.
+ */
+enum status checkpoint_map(struct checkpoint *checkpoint, const char *path, const uint8_t **bytes,
+                           size_t *size) MUST_CHECK;
 
 /*
  * A kind of weight file. The readers are listed in checkpoint.c, the one that recognises the bytes

@@ -1,6 +1,7 @@
 /*
  * convert: values and writing. Tensors go one at a time from the mapping through one fp32 buffer
- * into the file, so the memory needed is that of the largest tensor.
+ * into the file, transposed where the origin lays them out otherwise (layout.h), so the memory
+ * needed is that of the largest tensor.
  */
 #include "weights/convert.h"
 
@@ -64,19 +65,17 @@ static size_t output_count(const struct conversion_tensor *t) {
     return count;
 }
 
-/* dst (output_count) in fp32; row (dims[last]) is room for what is added. */
+/* dst (output_count) in fp32, in canonical order. */
 static enum status fill(const struct conversion_tensor *t, float *dst) {
     size_t filled = 0;
     for (int p = 0; p < t->parts; p++) {
-        const struct tensor *part = t->part[p];
-        size_t skip = p == 0 ? t->skip : 0, count = tensor_count(part) - skip;
-        TRY(tensor_to_f32(part->data + skip * dtype_size(part->dtype), part->dtype, count,
-                          dst + filled));
+        size_t skip = p == 0 ? t->skip : 0, count = tensor_count(t->part[p]) - skip;
+        TRY(layout_read(t->part[p], t->layout[p], skip, count, dst + filled));
         filled += count;
     }
     for (size_t i = 0; t->add && i < filled; i++) {
         float value;
-        TRY(tensor_to_f32(t->add->data + i * dtype_size(t->add->dtype), t->add->dtype, 1, &value));
+        TRY(layout_read(t->add, LAYOUT_SAME, i, 1, &value));
         dst[i] += value;
     }
     return ST_OK;

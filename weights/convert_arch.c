@@ -11,6 +11,14 @@
 
 #define CONFIG CONVERT_CONFIG_FILE
 
+/* Whether weights of this origin can be the row's: an origin that scales to [-1, 1] always does. */
+static bool scaled_alike(const struct name_origin *origin, const struct architecture *a) {
+    struct preprocess_spec spec = {0};
+    const char *tag;
+    if (!origin->unit_range || !architecture_preprocess(a->name, &spec, &tag)) return true;
+    return spec.mean[0] == 0.5 && spec.std[0] == 0.5;
+}
+
 /* The one row of these shapes. Several that differ: ST_USAGE with their names, unless `quiet`. */
 static enum status match_shapes(struct plan *plan, bool quiet) {
     const struct architecture *first = NULL, *a;
@@ -18,7 +26,7 @@ static enum status match_shapes(struct plan *plan, bool quiet) {
     char names[600] = "";
     size_t length = 0;
     for (size_t i = 0; (a = architecture_at(i)); i++) {
-        if (!plan->out->family->matches(plan, a)) continue;
+        if (!plan->out->family->matches(plan, a) || !scaled_alike(plan->origin, a)) continue;
         if (first && !plan->out->family->same(first, a)) differ = true;
         if (!first) first = a;
         if (length + strlen(a->name) + 8 < sizeof names)

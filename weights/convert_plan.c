@@ -85,8 +85,8 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
 
 /* A Swin has the marker of timm's ViT as well, so it is asked for first. */
 static enum status find_origin(struct plan *plan) {
-    static const struct name_origin *const origins[] = {&names_swin_official, &names_swin,
-                                                        &names_timm, &names_transformers};
+    static const struct name_origin *const origins[] = {
+        &names_swin_official, &names_swin, &names_timm, &names_transformers, &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);
@@ -97,42 +97,83 @@ static enum status find_origin(struct plan *plan) {
     if (plan->origin) return ST_OK;
     return fail(ST_FORMAT,
                 "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, "
-                "DINOv2, Swin) or "
-                "embeddings.patch_embeddings.projection.weight (transformers); the first is %.100s",
+                "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers) or "
+                "embedding/kernel (Google's JAX ViT); the first is %.100s",
                 c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
 }
 
-static enum status add_row(struct plan *plan, const char *source, const struct name_result *to,
-                           size_t *index) {
+/* Whether the numbers are put into another order on their way. */
+static bool transposed(const struct tensor *tensor, enum layout layout) {
+    return layout_moves(layout) || (tensor->column_major && tensor->rank > 1);
+}
+
+/* "(192, 3, 64) to (192, 192)", where the layout says so; or NULL, which without `*st` is fine. */
+static char *reshaped(const struct tensor *tensor, enum layout layout, enum status *st) {
+    size_t dims[TENSOR_MAX_RANK];
+    char was[96], is[96], *text;
+    int rank;
+    if (!layout_moves(layout) || !layout_shape(layout, tensor, dims, &rank)) return NULL;
+    text = str_format("%s to %s", shape_text(tensor->dims, tensor->rank, was, sizeof was),
+                      shape_text(dims, rank, is, sizeof is));
+    if (!text) *st = ST_NOMEM;
+    return text;
+}
+
+static enum status add_row(struct plan *plan, const struct tensor *tensor,
+                           const struct name_result *to, size_t *index) {
     struct conversion *out = plan->out;
+    const char *source = tensor->name;
+    enum status st = ST_OK;
     TRY(mem_grow((void **)&out->rows, &plan->row_capacity, out->row_count + 1, sizeof *out->rows));
     struct convert_row *row = &out->rows[ *index = out->row_count++];
     row->source = str_copy(source);
     row->action = to->fate != NAME_USE ? "dropped" : to->parts ? "merged" : "used";
     if (to->fate == NAME_USE && !to->parts && strcmp(source, to->target) != 0)
         row->action = "renamed";
+    if (to->fate == NAME_USE && !to->parts && transposed(tensor, to->layout))
+        row->action = "transposed";
     if (to->fate == NAME_USE) row->target = str_copy(to->target);
-    if (to->reason) row->reason = str_copy(to->reason);
+    row->reason = to->reason ? str_copy(to->reason) : NULL;
+    if (to->fate == NAME_USE) row->reason = reshaped(tensor, to->layout, &st);
+    TRY(st);
     if (!row->source || (to->fate == NAME_USE && !row->target) || (to->reason && !row->reason))
         return ST_NOMEM;
     return ST_OK;
 }
 
+/* What becomes of a tensor: by its name, unless the container or another tensor knows better. */
+static void map_name(const struct plan *plan, const struct tensor *tensor, bool headless,
+                     struct name_result *to) {
+    const size_t prefix = strlen(plan->prefix);
+    const char *name = tensor->name;
+    names_map(plan->origin, strncmp(name, plan->prefix, prefix) == 0 ? name + prefix : name, to);
+    if (tensor->unused) to->reason = tensor->unused;
+    if (headless && to->fate == NAME_USE && strncmp(to->target, "head.", 5) == 0)
+        to->reason = "the head reads a layer that is dropped";
+    if (to->fate == NAME_USE && to->reason) to->fate = NAME_DROP;
+    if (tensor->unused) to->fate = NAME_DROP;
+}
+
 /* One row a tensor; the used ones go into mapped (*count). */
 static enum status map_names(struct plan *plan, struct mapped *mapped, size_t *count) {
     const struct checkpoint *c = plan->checkpoint;
-    size_t prefix = strlen(plan->prefix);
+    bool headless = false;
+    if (plan->origin->headless) {
+        char *key = str_format("%s%s", plan->prefix, plan->origin->headless);
+        if (!key) return ST_NOMEM;
+        headless = checkpoint_find(c, key) != NULL;
+        mem_free(key);
+    }
     for (size_t i = 0; i < c->count; i++) {
         const char *name = c->tensors[i].name;
         struct mapped *m = &mapped[*count];
-        names_map(plan->origin, strncmp(name, plan->prefix, prefix) == 0 ? name + prefix : name,
-                  &m->to);
         m->tensor = &c->tensors[i];
+        map_name(plan, m->tensor, headless, &m->to);
         if (m->to.fate == NAME_UNKNOWN) problems_add(&plan->problems, "%.160s is not known", name);
         if (m->to.fate == NAME_REFUSE)
             problems_add(&plan->problems, "%.160s: %s", name, m->to.reason);
         if (m->to.fate != NAME_USE && m->to.fate != NAME_DROP) continue;
-        TRY(add_row(plan, name, &m->to, &m->row));
+        TRY(add_row(plan, m->tensor, &m->to, &m->row));
         if (m->to.fate == NAME_USE) (*count)++;
     }
     return ST_OK;
@@ -146,17 +187,28 @@ static int by_target(const void *a, const void *b) {
 
 /* Whether the part can be stacked on those before it: same type class, same dims but the first. */
 static void check_part(struct plan *plan, const struct conversion_tensor *out,
-                       const struct tensor *part) {
-    bool fits = part->rank == out->rank && part->rank > 0;
+                       const struct tensor *part, const size_t *dims, int rank) {
+    bool fits = rank == out->rank && rank > 0;
     if (part->dtype != DT_F32 && part->dtype != DT_F16 && part->dtype != DT_BF16 &&
         part->dtype != DT_F64)
         problems_add(&plan->problems, "%s is %s, not floating point", part->name,
                      dtype_name(part->dtype));
-    for (int i = 1; fits && i < part->rank; i++)
-        fits = part->dims[i] == out->dims[i];
+    for (int i = 1; fits && i < rank; i++)
+        fits = dims[i] == out->dims[i];
     if (out->parts > 0 && !fits)
         problems_add(&plan->problems, "%s and %s cannot be stacked", out->part[0]->name,
                      part->name);
+}
+
+/* The dims (TENSOR_MAX_RANK) that the part has in canonical order; a fault: its own. */
+static void canonical_shape(struct plan *plan, const struct mapped *m, size_t *dims, int *rank) {
+    char text[96];
+    if (layout_shape(m->to.layout, m->tensor, dims, rank)) return;
+    problems_add(&plan->problems, "%s is %s, which is no %s", m->tensor->name,
+                 shape_text(m->tensor->dims, m->tensor->rank, text, sizeof text),
+                 layout_name(m->to.layout));
+    memcpy(dims, m->tensor->dims, sizeof m->tensor->dims);
+    *rank = m->tensor->rank;
 }
 
 /* The outputs: mapped tensors of equal target, sorted by part, become one. */
@@ -165,22 +217,26 @@ static void merge_parts(struct plan *plan, const struct mapped *mapped, size_t c
     for (size_t i = 0; i < count; i++) {
         const struct mapped *m = &mapped[i];
         bool next = i == 0 || strcmp(m->to.target, mapped[i - 1].to.target) != 0;
+        size_t dims[TENSOR_MAX_RANK];
+        int rank;
+        canonical_shape(plan, m, dims, &rank);
         struct conversion_tensor *out =
             next ? &c->outputs[c->output_count++] : &c->outputs[c->output_count - 1];
         if (next) {
             memcpy(out->name, m->to.target, sizeof out->name);
             out->row = m->row;
-            out->rank = m->tensor->rank;
-            memcpy(out->dims, m->tensor->dims, sizeof out->dims);
+            out->rank = rank;
+            memcpy(out->dims, dims, sizeof out->dims);
             out->dims[0] = 0; /* grows with every part; a scalar has none */
         } else if (m->to.part == mapped[i - 1].to.part || m->to.parts != mapped[i - 1].to.parts) {
             problems_add(&plan->problems, "%s and %s both give %s", out->part[out->parts - 1]->name,
                          m->tensor->name, out->name);
             continue;
         }
-        check_part(plan, out, m->tensor);
+        check_part(plan, out, m->tensor, dims, rank);
+        out->layout[out->parts] = m->to.layout;
         out->part[out->parts++] = m->tensor;
-        if (m->tensor->rank > 0 && !size_add(out->dims[0], m->tensor->dims[0], &out->dims[0]))
+        if (rank > 0 && !size_add(out->dims[0], dims[0], &out->dims[0]))
             problems_add(&plan->problems, "%s overflows", out->name);
         if (i + 1 == count || strcmp(m->to.target, mapped[i + 1].to.target) != 0) {
             if (m->to.parts && out->parts != m->to.parts)

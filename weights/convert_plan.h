@@ -32,6 +32,7 @@ struct conversion_tensor {
     int rank;
     size_t dims[TENSOR_MAX_RANK];
     const struct tensor *part[CONVERT_MAX_PARTS];
+    enum layout layout[CONVERT_MAX_PARTS]; /* of each part */
     int parts;
     size_t row;  /* of part 0 in the report */
     size_t skip; /* elements of part 0 left out in front (pos_embed without its class row) */

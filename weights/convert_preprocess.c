@@ -309,11 +309,19 @@ enum status plan_settle_preprocess(struct plan *plan) {
         snprintf(text, sizeof text, "timm's %s%s%.*s", plan->arch->name, *tag ? "." : "",
                  (int)strcspn(tag, " "), tag);
         from = text;
+    } else if (plan->origin->unit_range) { /* vit_jax/input_pipeline.py: whole, no crop */
+        out->crop_pct = 1;
+        set_word(&out->crop_mode, "squash");
+        set_word(&out->interpolation, "bilinear");
+        set_word(&out->crop_rounding, plan->origin->crop_rounding);
+        from = plan->origin->title;
     } else {
         unknown = true;
         set_word(&out->crop_mode, "center");
         set_word(&out->crop_rounding, plan->origin->crop_rounding);
     }
+    for (int i = 0; plan->origin->unit_range && i < 3; i++)
+        out->mean[i] = out->std[i] = 0.5;
     TRY(overrides(plan->options, out, set));
     if (unknown) TRY(demand_all(plan, set));
     return plan_note(plan, "preprocess_from", from);

@@ -47,8 +47,7 @@ static void read_coordinates(const struct tensor *t, struct stored *out) {
         return;
     out->h = (int)(rows + 1) / 2;
     out->w = (int)(columns + 1) / 2;
-    const uint8_t *place = t->data + (rows - 1) * columns * 2 * dtype_size(t->dtype);
-    if (tensor_to_f32(place, t->dtype, 1, &last) == ST_OK)
+    if (layout_read(t, LAYOUT_SAME, (rows - 1) * columns * 2, 1, &last) == ST_OK)
         out->pretrained = pretrained_of(last, out->h);
 }
 
@@ -334,12 +333,13 @@ enum status convert_swin_settle(struct plan *plan) {
         memcpy(c->window, row.window, sizeof c->window);
         memcpy(c->pretrained_window, row.pretrained_window, sizeof c->pretrained_window);
     }
-    c->norm_eps = 1e-5;
+    c->norm_eps = plan->checkpoint->norm_eps > 0 ? plan->checkpoint->norm_eps : 1e-5;
     c->mask_value = -100;
     c->window_rule = WINDOW_TIMM;
     c->activation = plan->arch ? plan->arch->activation : ACT_GELU;
     TRY(settle_heads(plan));
     if (plan->timm_config) TRY(timm_settings(plan, &windows, &act));
+    if (!act) act = plan->checkpoint->activation;
     TRY(plan_activation(plan, act, &c->activation));
     if (!windows) TRY(demand_windows(plan));
     TRY(settle_image(plan, c, windows));

@@ -105,9 +105,12 @@ static enum status settle_network(struct plan *plan) {
     if (plan->transformers_config && !plan->options->arch)
         TRY(transformers_settings(plan, c, &act));
     if (plan->timm_config) TRY(timm_settings(plan, c, &pool, &act));
+    if (plan->checkpoint->norm_eps > 0) c->norm_eps = plan->checkpoint->norm_eps;
     if (c->norm_eps == 0)
         c->norm_eps = plan->arch ? plan->arch->norm_eps : c->pre_norm ? 1e-5 : 1e-6;
     c->activation = plan->arch ? plan->arch->activation : ACT_GELU;
+    if (!act) act = plan->checkpoint->activation;
+    if (!act) act = plan->origin->activation;
     TRY(plan_activation(plan, act, &c->activation));
     if (c->swiglu) c->activation = ACT_GELU; /* unused; one spelling */
     c->pool = plan->arch ? plan->arch->pool : c->class_token ? POOL_TOKEN : POOL_AVG;

@@ -14,8 +14,6 @@ static const struct {
      "the tensors are named as torchvision's ViT names them, which is not converted yet"},
     {"visual.conv1.weight",
      "the tensors are named as OpenAI CLIP names them, which is not converted yet"},
-    {"embedding/kernel",
-     "the tensors are named as Google's JAX ViT names them, which is not converted yet"},
     {"features.1.0.norm1.weight", "this is torchvision's Swin, which is not converted yet"},
     {"swin.", "this is a Swin of transformers, which is not converted yet"},
     {"swinv2.", "this is a Swin v2 of transformers, which is not converted yet"},
@@ -121,6 +119,7 @@ void names_map(const struct name_origin *origin, const char *name, struct name_r
         out->part = row->part;
         out->parts = row->parts;
         out->reason = row->reason;
+        out->layout = row->layout;
         if (row->target) fill_target(row->target, &indices, out->target);
         return;
     }

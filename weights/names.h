@@ -12,6 +12,7 @@
 
 #include "kernels/base.h"
 #include "weights/config.h"
+#include "weights/layout.h"
 
 #define NAME_MAX_LENGTH 128 /* bytes of a canonical name with its NUL */
 
@@ -22,6 +23,7 @@ struct name_row {
     enum name_fate fate;
     int part, parts;    /* 0 of 0: the whole; else part of parts */
     const char *reason; /* for dropped and refused ones */
+    enum layout layout; /* how the origin lays a part's numbers out */
 };
 
 struct name_result {
@@ -29,6 +31,7 @@ struct name_result {
     char target[NAME_MAX_LENGTH];
     int part, parts;
     const char *reason;
+    enum layout layout;
 };
 
 enum name_family { NAMES_VIT, NAMES_SWIN };
@@ -46,9 +49,13 @@ struct name_origin {
         *block; /* "blocks.": chunked blocks ("blocks.0.7.") lose their chunk; NULL = not here */
     enum resample resample;    /* how this origin resamples positions */
     const char *crop_rounding; /* how it rounds a centre crop */
+    const char *activation;    /* what its own code computes; NULL: what the architecture says */
+    const char *headless;      /* the tensor whose presence makes the head unusable; or NULL */
+    bool unit_range;           /* its pictures are scaled to [-1, 1]: mean and std are 0.5 */
 };
 
-extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official;
+extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official,
+    names_jax;
 extern const char *const names_timm_prefixes[]; /* ends with NULL */
 
 /* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */

@@ -5,13 +5,13 @@
 #include "weights/names.h"
 
 #define SAME(name)                                                                                 \
-    { name, name, NAME_USE, 0, 0, NULL }
+    { name, name, NAME_USE, 0, 0, NULL, LAYOUT_SAME }
 #define USED(source, target)                                                                       \
-    { source, target, NAME_USE, 0, 0, NULL }
+    { source, target, NAME_USE, 0, 0, NULL, LAYOUT_SAME }
 #define DROP(name, reason)                                                                         \
-    { name, NULL, NAME_DROP, 0, 0, reason }
+    { name, NULL, NAME_DROP, 0, 0, reason, LAYOUT_SAME }
 #define REFUSE(name, reason)                                                                       \
-    { name, NULL, NAME_REFUSE, 0, 0, reason }
+    { name, NULL, NAME_REFUSE, 0, 0, reason, LAYOUT_SAME }
 #define BOTH(name) SAME(name ".weight"), SAME(name ".bias")
 
 static const struct name_row rows[] = {

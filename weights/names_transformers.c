@@ -6,11 +6,11 @@
 #include "weights/names.h"
 
 #define USED(source, target)                                                                       \
-    { source, target, NAME_USE, 0, 0, NULL }
+    { source, target, NAME_USE, 0, 0, NULL, LAYOUT_SAME }
 #define PART(source, target, part, parts)                                                          \
-    { source, target, NAME_USE, part, parts, NULL }
+    { source, target, NAME_USE, part, parts, NULL, LAYOUT_SAME }
 #define DROP(name, reason)                                                                         \
-    { name, NULL, NAME_DROP, 0, 0, reason }
+    { name, NULL, NAME_DROP, 0, 0, reason, LAYOUT_SAME }
 #define BOTH(source, target)                                                                       \
     USED(source ".weight", target ".weight"), USED(source ".bias", target ".bias")
 #define PARTS(source, target, part, parts)                                                         \
@@ -58,6 +58,7 @@ static const struct name_row rows[] = {
     BOTH("distillation_classifier", "head_dist"),
     DROP("embeddings.mask_token", "stands for masked patches in pretraining only"),
     DROP("embeddings.position_ids", "a buffer that counts"),
+    DROP("decoder.**", "a decoder behind the backbone (masks, segmentation)"),
     DROP("pooler.dense.weight",
          "the pooler; what vitrine reads is the class token after the last norm"),
     DROP("pooler.dense.bias",

@@ -32,9 +32,14 @@ struct tensor {
     enum dtype dtype;
     int rank;
     size_t dims[TENSOR_MAX_RANK];
-    /* Row-major, little endian, not necessarily aligned; in the container's mapping. */
+    /*
+     * Little endian, not necessarily aligned, in the container's mapping or memory; row-major, or
+     * with column_major the first index runs fastest.
+     */
     const uint8_t *data;
     size_t bytes;
+    bool column_major;
+    const char *unused; /* why the container knows it to be no weight (static text); or NULL */
 };
 
 /* By name, as checkpoint_find wants them; two of a name are ST_FORMAT, a fault of `path`. */

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Compare vitrine with the reference libraries on real photos, from the JPEG file on.
 
-usage: parity.py timm --vitrine build/vitrine --photos DIR [--work DIR] [ARCH ...]
+usage: parity.py timm --vitrine build/vitrine --photos DIR [--work DIR] [--container C] [--activation A] [ARCH ...]
        parity.py dinov2 --vitrine build/vitrine --photos DIR --weights DIR [--size N] [--work DIR]
        parity.py containers --vitrine build/vitrine [--work DIR] [ARCH ...]
 
 timm: random-weight models, perturbed so that logits and attention are not flat, saved as safetensors, converted by
 `vitrine convert` and run by `vitrine classify`; the reference is timm's model behind timm's own transform.
+With --container npz (Google's JAX names), onnx or onnx-dynamo (torch's older and newer exporter) the weights go through
+such a file instead, and every parameter must be, bit for bit, that of the safetensors file. JAX files compute tanh GELU,
+and so does their reference, unless --activation gelu.
 dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
 transformers' model behind transformers' own image processor.
 containers: one timm model as torch.save writes it in many ways (zip, legacy, inside a training checkpoint, behind
 DataParallel, transposed, in shards, ...); every model file must have the parameters that safetensors gives, bit for bit.
 
-Needs torch, timm, transformers, safetensors, pillow, numpy (tools/train/requirements.txt).
+Needs torch, timm, transformers, safetensors, pillow, numpy (tools/train/requirements.txt); containers also h5py, onnx
+and onnxscript.
 Exit status 0 when every model is within its bound.
 """
 import argparse
@@ -20,6 +24,7 @@ import csv
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import torch
@@ -32,6 +37,13 @@ ARCHITECTURES = [
     "swin_tiny_patch4_window7_224", "swin_base_patch4_window12_384", "swinv2_tiny_window8_256",
     "swinv2_base_window12to16_192to256",
 ]
+CONTAINED = {
+    "safetensors": ARCHITECTURES,
+    "npz": ["vit_tiny_patch16_224", "vit_base_patch32_224"],
+    "onnx": ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "deit3_small_patch16_224",
+             "vit_medium_patch16_reg4_gap_256", "swin_tiny_patch4_window7_224"],
+    "onnx-dynamo": ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224"],
+}
 LOGIT_BOUND = 1e-4                 # of max |logit|
 FEATURE_BOUND, COSINE_BOUND = 1e-4, 0.999999
 
@@ -85,17 +97,60 @@ def vitrine_logits(vitrine, model, photos, classes):
     return np.stack([logits[p] for p in photos])
 
 
+def save_contained(model, container, path):
+    """The model's weights in another kind of file."""
+    if container == "npz":
+        from make_containers import jax_names
+        state = {k: v.numpy() for k, v in model.state_dict().items()}
+        np.savez(path, **jax_names(state, model.blocks[0].attn.num_heads))
+        return
+    warnings.filterwarnings("ignore")  # of tracing; what matters is compared
+    x = torch.randn(1, 3, *model.patch_embed.img_size)
+    options = dict(dynamo=True, verbose=False) if container == "onnx-dynamo" else dict(dynamo=False, opset_version=17)
+    torch.onnx.export(model, (x,), path, **options)
+
+
+def parameters_differ(one, other):
+    """Names of datasets of two model files that are not the same bytes."""
+    import h5py
+    with h5py.File(one) as a, h5py.File(other) as b:
+        a, b = a["parameters"], b["parameters"]
+        return [k for k in sorted(set(a) | set(b))
+                if k not in a or k not in b or a[k].shape != b[k].shape or a[k][()].tobytes() != b[k][()].tobytes()]
+
+
+def contained(args, model, arch, converted):
+    """Replaces the model file by one that came through args.container; whether its parameters are the same."""
+    suffix = ".npz" if args.container == "npz" else ".onnx"
+    path, through = (os.path.join(args.work, arch + s) for s in (suffix, ".through.h5"))
+    save_contained(model, args.container, path)
+    run(args.vitrine, "convert", "-q", path, "--arch", arch, "--labels", "imagenet-1k", "-o", through,
+        *(["--activation", args.activation] if args.activation else []))
+    different = parameters_differ(converted, through)
+    if different:
+        print(f"{arch}: {len(different)} parameters differ: {' '.join(different[:5])}")
+    os.replace(through, converted)
+    for name in (path, path + ".data"):
+        if os.path.exists(name):
+            os.unlink(name)
+    return not different
+
+
 def check_timm(args):
     import timm
     from safetensors.torch import save_file
+    tanh = {"act_layer": "gelu_tanh"} if args.container == "npz" and not args.activation else {}
+    same = True
     photos, worst = photos_of(args.photos), 0.0
     print(f"| architecture | max |logit| | std of a photo's logits | max |difference| | ratio | top-5 equal |")
-    for number, arch in enumerate(args.arch or ARCHITECTURES):
-        model = timm.create_model(arch, num_classes=1000).eval()
+    for number, arch in enumerate(args.arch or CONTAINED[args.container]):
+        model = timm.create_model(arch, num_classes=1000, **tanh).eval()
         perturb(model, 100 + number)
         weights, converted = (os.path.join(args.work, arch + s) for s in (".safetensors", ".h5"))
         save_file({k: v.contiguous() for k, v in model.state_dict().items()}, weights)
         run(args.vitrine, "convert", "-q", weights, "--arch", arch, "--labels", "imagenet-1k", "-o", converted)
+        if args.container != "safetensors":
+            same = contained(args, model, arch, converted) and same
         config = timm.data.resolve_data_config({}, model=model)
         transform = timm.data.create_transform(**config)
         with torch.no_grad():
@@ -108,7 +163,7 @@ def check_timm(args):
         print(f"| {arch} | {scale:.3f} | {want.std(1).mean():.3f} | {difference:.2e} | {ratio:.2e} | {five} |", flush=True)
         worst = max(worst, ratio if np.isfinite(ratio) else np.inf)
         os.unlink(weights), os.unlink(converted)
-    return worst <= LOGIT_BOUND
+    return same and worst <= LOGIT_BOUND
 
 
 def check_dinov2(args):
@@ -243,6 +298,8 @@ def main():
     ap.add_argument("--vitrine", default="build/vitrine")
     ap.add_argument("--photos", help="a folder; for timm and dinov2")
     ap.add_argument("--weights")
+    ap.add_argument("--container", choices=list(CONTAINED), default="safetensors")
+    ap.add_argument("--activation", choices=["gelu", "gelu_tanh", "quick_gelu"])
     ap.add_argument("--size", type=int, default=224)
     ap.add_argument("--work", default="build/parity")
     args = ap.parse_intermixed_args()
