@@ -181,7 +181,7 @@ static bool is_npz(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == npz_kind;
 }
 
-/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it and read strictly. */
+/* A length of 8 bytes, JSON behind it; what is nothing else is taken for it and read strictly. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
     return foreign_kind(bytes, size) == NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * onnx: see onnx.h. What is a weight stays where it lies, a matrix (in, out) is its own transpose in
- * column-major order; only positions in two pieces and bias tables are put together in memory.
+ * onnx: see onnx.h. What is a weight stays where it lies, a matrix (in, out) is its own transpose
+ * in column-major order; only positions in two pieces and bias tables are put together in memory.
  */
 #include "weights/onnx.h"
 
@@ -118,8 +118,8 @@ static enum status join_positions(struct builder *b, const struct onnx_tensor *f
 }
 
 /*
- * A bias (1, H, N, N) gathered from a table: entry (i, j) is row (yi - yj + W - 1)(2W - 1) + xi - xj
- * + W - 1 of the table ((2W - 1)^2, H), W^2 = N, tokens row-major in the window. Every row occurs;
+ * A bias (1, H, N, N) gathered from a table ((2W - 1)^2, H), W^2 = N: entry (i, j) is its row
+ * (yi - yj + W - 1)(2W - 1) + xi - xj + W - 1, tokens row-major in the window. Every row occurs;
  * all its places must hold the same number.
  */
 static enum status table_of_bias(struct builder *b, struct tensor *t) {
