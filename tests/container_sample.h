@@ -5,8 +5,17 @@
 #ifndef TESTS_CONTAINER_SAMPLE_H
 #define TESTS_CONTAINER_SAMPLE_H
 
-#include "weights/convert.h"
+#include "weights/convert.h" // before cmocka.h, which has a macro `fail`
 #include "weights/convert_plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
 
 #define CONTAINERS "tests/ref/containers/"
 

@@ -1,7 +1,7 @@
 /*
- * test_npz: NumPy arrays from a header text and a number of bytes, good and bad; zip archives of them
- * assembled here, honest and hostile; and NumPy's own (tests/ref/make_containers.py), which must give
- * the model that the same weights give as safetensors.
+ * test_npz: NumPy arrays from a header text and a number of bytes, good and bad; zip archives of
+ * them assembled here, honest and hostile; and NumPy's own (tests/ref/make_containers.py), which
+ * must give the model that the same weights give as safetensors.
  */
 #include "weights/convert.h" // before cmocka.h, which has a macro `fail`
 #include "weights/layout.h"
@@ -23,7 +23,7 @@
 
 /* ---- .npy ------------------------------------------------------------------------------------ */
 
-/* Magic, version, header, `data` bytes 0, 1, 2, ...; the header's length is `length`, -1: its own. */
+/* Magic, version, header, `data` bytes 0, 1, 2, ...; the header claims `length`, -1: its own. */
 static uint8_t *npy(int version, const char *header, long length, size_t data, size_t *size) {
     const size_t text = strlen(header), width = version == 1 ? 2 : 4;
     const size_t claimed = length < 0 ? text : (size_t)length;

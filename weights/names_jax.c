@@ -1,8 +1,8 @@
 /*
- * names_jax: the ViTs of google-research/vision_transformer (vit_jax/models_vit.py) and of big_vision
- * (models/vit.py): the .npz files of AugReg, SAM, SigLIP. Kernels are (in, out), those of attention
- * (C, H, D) and (H, D, C). Older trainers keep the weights under opt/target/, big_vision under
- * params/, of a pair of towers params/img/.
+ * names_jax: the ViTs of google-research/vision_transformer (vit_jax/models_vit.py) and of
+ * big_vision (models/vit.py): the .npz files of AugReg, SAM, SigLIP. Kernels are (in, out), those
+ * of attention (C, H, D) and (H, D, C). Older trainers keep the weights under opt/target/,
+ * big_vision under params/, of a pair of towers params/img/.
  */
 #include "weights/names.h"
 

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENTRIES_MAX 100000             /* ViT-g has 650 */
+#define ENTRIES_MAX 20000              /* ViT-g has 650 */
 #define NAME_BYTES  1024               /* of an entry's name */
-#define ROOM        ((size_t)32 << 20) /* unpacked whatever the file's size; beyond: four times it */
+#define ROOM        ((size_t)32 << 20) /* unpacked, and four times the file's size */
 
 struct reader {
     struct checkpoint *out;

@@ -1,6 +1,6 @@
 /*
- * onnx: see onnx.h. What is a weight stays where it lies, a matrix (in, out) is its own transpose in
- * column-major order; only positions in two pieces and bias tables are put together in memory.
+ * onnx: see onnx.h. What is a weight stays where it lies, a matrix (in, out) is its own transpose
+ * in column-major order; only positions in two pieces and bias tables are put together in memory.
  */
 #include "weights/onnx.h"
 
@@ -117,37 +117,45 @@ static enum status join_positions(struct builder *b, const struct onnx_tensor *f
     return ST_OK;
 }
 
+/* The side W of windows of N = W^2 tokens whose bias was gathered to `pairs` = N^2; 0: none. */
+static size_t window_side(size_t pairs) {
+    size_t W = 1;
+    while (W < WINDOW_MAX && W * W * W * W < pairs)
+        W++;
+    return W * W * W * W == pairs ? W : 0;
+}
+
 /*
- * A bias (1, H, N, N) gathered from a table: entry (i, j) is row (yi - yj + W - 1)(2W - 1) + xi - xj
- * + W - 1 of the table ((2W - 1)^2, H), W^2 = N, tokens row-major in the window. Every row occurs;
- * all its places must hold the same number.
+ * A bias (1, H, N, N) or (N N, H) gathered from a table ((2W - 1)^2, H), W^2 = N: the entry of
+ * tokens i and j is its row (yi - yj + W - 1)(2W - 1) + xi - xj + W - 1, tokens row-major in the
+ * window. Every row occurs. What does not hold one number in all places of a row is no such bias:
+ * a constant.
  */
-static enum status table_of_bias(struct builder *b, struct tensor *t) {
-    const size_t H = t->dims[1], N = t->dims[2], size = dtype_size(t->dtype);
-    const size_t W = N <= WINDOW_MAX * WINDOW_MAX ? (size_t)lround(sqrt((double)N)) : 0;
-    if (W == 0 || W * W != N)
-        return fail(ST_FORMAT, "%s: %s is of windows of %zu tokens, which are no squares",
-                    b->out->weights_path, t->name, N);
-    const size_t side = 2 * W - 1, places = H * N * N;
+static void table_of_bias(struct builder *b, struct tensor *t) {
+    const bool pairs_first = t->rank == 2;
+    const size_t H = t->dims[1], size = dtype_size(t->dtype);
+    const size_t pairs =
+        pairs_first ? t->dims[0] : t->dims[2] * t->dims[3]; /* one tensor's: fits */
+    const size_t W = window_side(pairs), N = W * W, side = 2 * W - 1;
+    t->unused = CONSTANT;
+    if (W == 0 || t->bytes == 0) return;
     uint8_t *table = take_memory(b, side * side * H * size);
     for (size_t pass = 0; pass < 2; pass++) {
-        for (size_t place = 0; place < places; place++) {
-            const size_t h = place / (N * N), i = place / N % N, j = place % N;
+        for (size_t place = 0; place < pairs * H; place++) {
+            const size_t pair = pairs_first ? place / H : place % pairs, i = pair / N, j = pair % N;
+            const size_t h = pairs_first ? place % H : place / pairs;
             const size_t row = (i / W + W - 1 - j / W) * side + i % W + W - 1 - j % W;
             uint8_t *entry = table + (row * H + h) * size;
             if (pass == 0) memcpy(entry, t->data + place * size, size);
-            if (memcmp(entry, t->data + place * size, size) != 0)
-                return fail(ST_FORMAT, "%s: %s is no bias by relative position",
-                            b->out->weights_path, t->name);
+            if (memcmp(entry, t->data + place * size, size) != 0) return;
         }
     }
-    t->rank = 2;
-    t->dims[0] = side * side;
-    t->dims[1] = H;
-    t->dims[2] = t->dims[3] = 0;
-    t->data = table;
-    t->bytes = side * side * H * size;
-    return ST_OK;
+    *t = (struct tensor){.name = t->name,
+                         .dtype = t->dtype,
+                         .rank = 2,
+                         .dims = {side * side, H},
+                         .data = table,
+                         .bytes = side * side * H * size};
 }
 
 static enum status put_together(struct builder *b) {
@@ -162,7 +170,7 @@ static enum status put_together(struct builder *b) {
     for (size_t i = 0; i < b->out->count; i++) {
         struct tensor *t = &b->out->tensors[i];
         if (b->parts[i].role == ONNX_POSITIONS) TRY(join_positions(b, b->parts[i].first, t));
-        if (b->parts[i].role == ONNX_BIAS) TRY(table_of_bias(b, t));
+        if (b->parts[i].role == ONNX_BIAS) table_of_bias(b, t);
     }
     return ST_OK;
 }

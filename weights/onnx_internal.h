@@ -75,7 +75,7 @@ enum onnx_role {
     ONNX_WEIGHT,    /* as it is */
     ONNX_MATRIX,    /* (in, out), the second operand of a product */
     ONNX_POSITIONS, /* rows (1, n, C) of positions, behind `first` (1, k, C) */
-    ONNX_BIAS,      /* (1, H, N, N): a relative position bias already gathered by its index */
+    ONNX_BIAS,      /* (1, H, N, N) or (N N, H): a relative position bias gathered by its index */
     ONNX_PART,      /* a piece of another tensor's part */
     ONNX_CONSTANT   /* no weight */
 };

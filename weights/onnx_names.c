@@ -128,13 +128,13 @@ static const struct onnx_node *concat_behind(const struct onnx_graph *graph,
     return NULL;
 }
 
-/* The tensor that a value was before nodes moved it. */
+/* The tensor that a value was before nodes moved it; NULL: none, or none that was moved. */
 static const struct onnx_tensor *tensor_before(const struct onnx_graph *graph,
                                                struct onnx_text name) {
     for (int step = 0; step < CHAIN; step++) {
         const struct onnx_tensor *tensor = onnx_find(graph, name);
         const struct onnx_node *node = tensor ? NULL : onnx_producer(graph, name);
-        if (tensor) return tensor;
+        if (tensor) return step > 0 ? tensor : NULL;
         if (!node || !is_one_of(node->op, moves, COUNT_OF(moves))) return NULL;
         name = node->input[0];
     }
@@ -150,7 +150,8 @@ static enum status finish(struct onnx_part *out, enum onnx_role role, const char
 
 /*
  * Anonymous rows (1, n, C): a class token that was expanded to a batch of one, in front of the
- * patches; or positions cut for their resampling (DINOv2): the class's in front of the others'.
+ * patches; positions that were resampled when the graph was written; or positions cut for their
+ * resampling (DINOv2): the class's in front of the others'.
  */
 static enum status name_rows(const struct onnx_graph *graph, const struct onnx_tensor *tensor,
                              const struct onnx_node *node, int input, struct onnx_part *out) {
@@ -161,7 +162,14 @@ static enum status name_rows(const struct onnx_graph *graph, const struct onnx_t
         if (second) return ST_OK;
         return module_of(node, module) ? finish(out, ONNX_WEIGHT, module, "cls_token") : ST_OK;
     }
-    const struct onnx_node *concat = concat_behind(graph, tensor->name);
+    if (onnx_is(node->op, "Add") && tensor->dims[1] > 1 && module_of(node, module)) {
+        const struct onnx_text text = {(const uint8_t *)module, strlen(module)};
+        const bool transformers =
+            ends_with(text, "embeddings") || strcmp(module, "embeddings") == 0;
+        return finish(out, ONNX_WEIGHT, module, transformers ? "position_embeddings" : "pos_embed");
+    }
+    const struct onnx_node *concat =
+        is_one_of(node->op, moves, COUNT_OF(moves)) ? concat_behind(graph, tensor->name) : NULL;
     const struct onnx_tensor *first = concat ? onnx_find(graph, concat->input[0]) : NULL;
     if (!is_row(first) || first == tensor || first->dims[2] != tensor->dims[2] ||
         first->dtype != tensor->dtype || !module_of(concat, module))
@@ -189,6 +197,19 @@ static const struct {
               {"LayerNormalization", 1, 1, "weight"},
               {"LayerNormalization", 2, 1, "bias"}};
 
+/*
+ * A Swin's bias, gathered from its table when the graph was written: (1, H, N, N), added to the
+ * scores, or still (N N, H), to be put into that shape.
+ */
+static bool is_gathered_bias(const struct onnx_tensor *tensor, const char *module, bool adds,
+                             bool reshapes) {
+    const struct onnx_text text = {(const uint8_t *)module, strlen(module)};
+    if (!ends_with(text, ".attn")) return false;
+    if (adds)
+        return tensor->rank == 4 && tensor->dims[0] == 1 && tensor->dims[2] == tensor->dims[3];
+    return reshapes && tensor->rank == 2;
+}
+
 static enum status name_by_use(const struct onnx_graph *graph, const struct onnx_tensor *tensor,
                                const struct onnx_node *node, int input, struct onnx_part *out) {
     char module[MODULE_BYTES];
@@ -208,13 +229,25 @@ static enum status name_by_use(const struct onnx_graph *graph, const struct onnx
             inputs[i].rank == tensor->rank)
             return finish(out, ONNX_WEIGHT, module, inputs[i].below);
     }
-    if (!onnx_is(node->op, "Add") || input > 1) return ST_OK;
-    if (tensor->rank == 4 && tensor->dims[0] == 1 && tensor->dims[2] == tensor->dims[3])
+    const bool adds = onnx_is(node->op, "Add") && input < 2;
+    if (is_gathered_bias(tensor, module, adds, onnx_is(node->op, "Reshape") && input == 0))
         return finish(out, ONNX_BIAS, module, "relative_position_bias_table");
+    if (!adds) return ST_OK;
     const struct onnx_node *other = onnx_producer(graph, node->input[1 - input]);
     if (tensor->rank == 1 && other && onnx_is(other->op, "MatMul"))
         return finish(out, ONNX_WEIGHT, module, "bias");
     return ST_OK;
+}
+
+/*
+ * Whether a tensor that no rule names is arithmetic and no weight: a single number, a mask of
+ * scores, sizes of a resampling. Anything else keeps its name, which no origin knows.
+ */
+static bool is_constant(const struct onnx_tensor *tensor, const struct onnx_node *node) {
+    bool one = true;
+    for (int i = 0; i < tensor->rank; i++)
+        one = one && tensor->dims[i] <= 1;
+    return one || tensor->rank > 3 || !node || onnx_is(node->op, "Resize");
 }
 
 enum status onnx_name(const struct onnx_graph *graph, const struct onnx_tensor *tensor,
@@ -231,6 +264,7 @@ enum status onnx_name(const struct onnx_graph *graph, const struct onnx_tensor *
     }
     if (node) TRY(name_by_use(graph, tensor, node, use->input, out));
     if (out->role != ONNX_CONSTANT || out->name) return ST_OK;
+    if (!is_constant(tensor, node)) out->role = ONNX_WEIGHT;
     out->name = str_format("%.*s", (int)(tensor->name.length < 200 ? tensor->name.length : 200),
                            (const char *)tensor->name.bytes);
     return out->name ? ST_OK : ST_NOMEM;
