@@ -1,4 +1,4 @@
-/* sha256: the SHA-256 of bytes in memory, as hexadecimal text. */
+/* sha256: the SHA-256 of bytes in memory or of a file, as hexadecimal text. */
 #ifndef WEIGHTS_SHA256_H
 #define WEIGHTS_SHA256_H
 
@@ -6,5 +6,8 @@
 
 /* 64 lower-case digits and a final NUL into hex. ST_NOMEM when the library refuses. */
 enum status sha256_hex(const void *bytes, size_t size, char hex[65]) MUST_CHECK;
+
+/* The same of a whole file. ST_IO names it. */
+enum status sha256_file(const char *path, char hex[65]) MUST_CHECK;
 
 #endif
