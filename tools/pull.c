@@ -36,7 +36,7 @@ struct pull {
     const char *file; /* the weight file's name */
     const char *from; /* the address or the file, for sentences and the model's source */
     bool local;       /* from is a file here: not ours to remove */
-    bool complete;    /* the checkpoint is whole and, as far as can be told, good */
+    bool good;        /* the checkpoint hashes to what it should, or could be read */
     int lock;
     double begun; /* of the progress: when, and with how much */
     uint64_t begun_with;
@@ -187,6 +187,7 @@ static enum status fetch_weights(struct pull *p, const char *address, char annou
     struct download d = request(p, address, p->checkpoint);
     struct download_result got;
     enum status st;
+    d.again = p->options->force;
     d.verified = p->options->sha256 || p->entry->sha256;
     d.room = catalog_bytes(p->entry);
     d.progress = p->options->progress ? draw_progress : NULL;
@@ -241,7 +242,7 @@ static enum status verify(struct pull *p, const char *announced) {
         return fail(ST_FORMAT, "%s: its SHA-256 is %.*s, %s %s%s", p->from, (int)strlen(wanted),
                     hex, says, wanted, p->local ? "" : "; nothing was kept");
     }
-    p->complete = true;
+    p->good = wanted != NULL;
     return ST_OK;
 }
 
@@ -294,6 +295,7 @@ static enum status convert(struct pull *p) {
     options.label_ids = (const char *const *)labels.id;
     options.label_names = (const char *const *)labels.name;
     if (st == ST_OK) st = checkpoint_open(p->checkpoint, &checkpoint);
+    p->good |= st == ST_OK;
     if (st == ST_OK) st = checkpoint_hash(&checkpoint);
     if (st == ST_OK) st = write_model(p, &checkpoint, &options);
     checkpoint_release(&checkpoint);
@@ -331,11 +333,18 @@ static enum status finish(struct pull *p) {
     return ST_OK;
 }
 
-/* The sentence of a conversion that failed, and where the checkpoint is that need not come again. */
-static enum status say_kept(const struct pull *p, enum status st) {
+/*
+ * After a conversion that failed: what is no checkpoint goes, for the next attempt must not find
+ * it; another need not come again.
+ */
+static enum status keep_or_drop(const struct pull *p, enum status st) {
     char why[800];
-    if (st == ST_OK || p->local || !p->complete) return st;
-    snprintf(why, sizeof why, "%s", fail_message());
+    if (st == ST_OK || p->local) return st;
+    if (!p->good) {
+        download_forget(p->checkpoint, true);
+        return st;
+    }
+    snprintf(why, sizeof why, "%.799s", fail_message());
     return fail(st == ST_USAGE ? ST_FORMAT : st, "%s; the checkpoint is kept, %s", why,
                 p->checkpoint);
 }
@@ -347,7 +356,7 @@ static enum status pull_locked(struct pull *p) {
     TRY(verify(p, announced));
     st = convert(p);
     if (st != ST_OK) unlink(p->made);
-    TRY(say_kept(p, st));
+    TRY(keep_or_drop(p, st));
     return finish(p);
 }
 

@@ -414,6 +414,7 @@ static enum status attempt(const struct download *d, int fd, bool anew, bool *cu
     enum status st = ST_OK;
     CURLcode code;
     t.have = t.done = anew ? 0 : usable(d, fd, &t.old, noted);
+    if (d->again && t.have == t.old.size) t.have = t.done = 0;
     if (!t.have) memset(&t.old, 0, sizeof t.old);
     out->kept = t.have;
     if (t.have && t.have == t.old.size) {

@@ -14,6 +14,7 @@ struct download {
     const char *path; /* the file, beside which path.note is kept */
     bool plain;       /* http:// is allowed, for the address and where it leads */
     bool verified;    /* a checksum will be compared: resume without the server's validators too */
+    bool again;       /* a file that is whole already comes anew */
     double timeout;   /* seconds: for a connection, and between two bytes */
     int retries;      /* how often a cut connection that brought something is taken up again */
     uint64_t limit;   /* most bytes taken; 0: any */
