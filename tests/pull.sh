@@ -230,6 +230,14 @@ run inspect deit_tiny_patch16_224.fb_in1k
 check "a model that is not here: exit 1" exits 1
 check "  says how to get it" err_has "vitrine pull deit_tiny_patch16_224.fb_in1k"
 
+run pull --from "$base/ok/tiny.safetensors" probe
+if err_has "without libcurl"; then
+    skip "downloads" "this vitrine was built without libcurl"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ]
+    exit
+fi
+
 # ---- a download ------------------------------------------------------------------------------------
 
 pull full /ok/tiny.safetensors --sha256 "$sha"
