@@ -21,6 +21,8 @@ finish() {
 trap finish EXIT
 cd "$work" || exit 1
 passed=0 failed=0 skipped=0
+# A report of the sanitizers must not pass for an error that was expected.
+export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
 export VITRINE_MODELS=$work/models
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 

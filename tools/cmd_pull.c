@@ -22,7 +22,7 @@ struct pull_command {
 
 static const char *const format_words[] = {"text", "tsv", "json", NULL};
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 /* Whether every argument is a part of the entry's name, origin or licence. */
 static bool wanted(const struct catalog_entry *entry, const struct cli_args *args) {
@@ -94,7 +94,7 @@ static enum status list(const struct pull_command *o, const struct cli_args *arg
     return ST_OK;
 }
 
-/* ---- which name ------------------------------------------------------------------------------- */
+/* ---- which name ------------------------------------------------------------------------------ */
 
 /* " (there is A, B, C)": names that contain the word, or the one most like it. */
 static void suggest(const char *name, char *text, size_t size) {
@@ -151,7 +151,7 @@ static enum status find_entry(const struct pull_command *o, const char *name,
                 more);
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static enum status parse_sha256(const char *value, void *field) {
     const char **out = field;

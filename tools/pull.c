@@ -43,7 +43,7 @@ struct pull {
     double drawn;
 };
 
-/* ---- the folder ------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static enum status make_folders(char *path) {
     for (char *at = path + 1;; at++) {
@@ -112,7 +112,7 @@ static void leave(struct pull *p) {
     p->lock = -1;
 }
 
-/* ---- fetching --------------------------------------------------------------------------------- */
+/* ---- fetching -------------------------------------------------------------------------------- */
 
 static void draw_progress(void *context, uint64_t done, uint64_t total) {
     struct pull *p = context;
@@ -223,7 +223,7 @@ static enum status fetch(struct pull *p, char announced[65]) {
     return st;
 }
 
-/* ---- the checksum ----------------------------------------------------------------------------- */
+/* ---- the checksum ---------------------------------------------------------------------------- */
 
 static enum status verify(struct pull *p, const char *announced) {
     const char *wanted = p->options->sha256 ? p->options->sha256 : p->entry->sha256;
@@ -246,7 +246,7 @@ static enum status verify(struct pull *p, const char *announced) {
     return ST_OK;
 }
 
-/* ---- the model -------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* "KEY=VALUE KEY=VALUE" taken apart inside `text`. */
 static size_t split_words(char *text, const char **words) {
@@ -304,7 +304,7 @@ static enum status convert(struct pull *p) {
     return st;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* NAME.part, now without model and lock, becomes NAME.checkpoint. */
 static enum status keep_checkpoint(struct pull *p) {

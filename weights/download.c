@@ -47,17 +47,17 @@ enum status download_get(const struct download *download, struct download_result
 
 static enum status note_write(const char *path, const struct note *note) {
     char *name = str_format("%s.note", path);
-    FILE *file = name ? fopen(name, "w") : NULL;
-    bool written = false;
-    if (file) {
-        written = fprintf(file, "address %s\nsize %llu\netag %s\nmodified %s\nannounced %s\n",
-                          note->address, (unsigned long long)note->size, note->etag, note->modified,
-                          note->announced) > 0;
-        if (fclose(file) != 0) written = false;
-    }
-    if (!written && name) (void)fail(ST_IO, "%s: %s", name, strerror(errno));
+    char *text =
+        str_format("address %s\nsize %llu\netag %s\nmodified %s\nannounced %s\n", note->address,
+                   (unsigned long long)note->size, note->etag, note->modified, note->announced);
+    enum status st = name && text ? ST_OK : ST_NOMEM;
+    int fd = st == ST_OK ? open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    if (st == ST_OK && (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)))
+        st = fail(ST_IO, "%s: %s", name, strerror(errno));
+    if (fd >= 0) close(fd);
+    mem_free(text);
     mem_free(name);
-    return written ? ST_OK : ST_IO;
+    return st;
 }
 
 /* The rest of the line that begins with `key` and a blank; "" when there is none. */
@@ -167,8 +167,7 @@ static size_t on_header(char *line, size_t one, size_t length, void *context) {
     if (header_value(line, length, "content-range", value, sizeof value)) take_range(t, value);
     if (header_value(line, length, "x-linked-etag", value, sizeof value) && value[0] == '"') {
         value[strlen(value) - 1] = 0;
-        if (is_sha256(value + 1))
-            snprintf(t->now.announced, sizeof t->now.announced, "%s", value + 1);
+        if (is_sha256(value + 1)) memcpy(t->now.announced, value + 1, sizeof t->now.announced);
     }
     return length;
 }
@@ -207,6 +206,11 @@ static enum status begin(struct transfer *t, long code) {
         t->have = 0;
         t->now.size = length > 0 ? (uint64_t)length : 0;
     }
+    if (t->have && !t->now.etag[0]) memcpy(t->now.etag, t->old.etag, sizeof t->now.etag);
+    if (t->have && !t->now.modified[0])
+        memcpy(t->now.modified, t->old.modified, sizeof t->now.modified);
+    if (t->have && !t->now.announced[0])
+        memcpy(t->now.announced, t->old.announced, sizeof t->now.announced);
     t->done = t->have;
     if (d->limit && t->now.size > d->limit)
         return fail(ST_IO, "%s: has %.1f MB, want at most %.1f MB", d->address,
@@ -258,7 +262,7 @@ static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off
     return t->stalled;
 }
 
-/* ---- what the transfer came to ---------------------------------------------------------------- */
+/* ---- what the transfer came to --------------------------------------------------------------- */
 
 static const char *status_words(long code) {
     switch (code) {
@@ -338,7 +342,7 @@ static enum status judge(struct transfer *t, CURLcode code) {
     return ST_OK;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static struct curl_slist *ask_range(struct transfer *t) {
     const struct note *old = &t->old;
