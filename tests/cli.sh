@@ -114,7 +114,7 @@ check "an unknown command: exit 2" exits 2
 check "  the nearest is named" err_has "did you mean 'classify'?"
 run --versoin
 check "an unknown option before a command: exit 2" exits 2
-for command in classify features inspect convert; do
+for command in classify features inspect convert pull; do
     run $command --help
     check "$command --help: exit 0" exits 0
     check "  on stdout" out_has "Usage: vitrine $command"
@@ -140,6 +140,10 @@ done
 run convert --help
 for option in --output --arch --labels --dtype --preprocess --list-names --dry-run --activation; do
     check "convert --help shows $option" out_has "$option"
+done
+run pull --help
+for option in --list --format --from --sha256 --force --keep --timeout --retries --quiet --no-progress; do
+    check "pull --help shows $option" out_has "$option"
 done
 
 # ---- the folder of hard cases ----------------------------------------------------------------------

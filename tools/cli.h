@@ -134,6 +134,7 @@ int cmd_classify(int argc, char **argv);
 int cmd_features(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
 #endif

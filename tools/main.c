@@ -17,6 +17,7 @@ static const struct command {
     {"classify", cmd_classify, "class predictions for images"},
     {"features", cmd_features, "embeddings of images, as .npy, .h5 or .csv"},
     {"convert", cmd_convert, "a public checkpoint to a vitrine model"},
+    {"pull", cmd_pull, "downloads an official checkpoint and makes it a vitrine model"},
     {"inspect", cmd_inspect, "what is in a model, and whether it still computes the same"},
     {"bench", cmd_bench, "how fast a model runs here"},
 };

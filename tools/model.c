@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/cli.h"
+#include "weights/catalog.h"
 #include "weights/models/embedded.h"
 
 /* "DIR/NAME.h5" in fresh memory if such a file is there, else NULL. */
@@ -30,6 +31,30 @@ static char *find_pulled(const char *name) {
     return path;
 }
 
+char *model_folder(void) {
+    const char *models = getenv("VITRINE_MODELS"), *data = getenv("XDG_DATA_HOME"),
+               *home = getenv("HOME");
+    if (models && *models) return str_copy(models);
+    if (data && *data) return str_format("%s/vitrine", data);
+    if (home && *home) return str_format("%s/.local/share/vitrine", home);
+    (void)fail(ST_IO, "no folder for models: none of $VITRINE_MODELS, $XDG_DATA_HOME and $HOME is "
+                      "set");
+    return NULL;
+}
+
+static enum status not_found(const char *name) {
+    struct catalog_entry entry;
+    if (access(name, F_OK) == 0)
+        return fail(ST_USAGE, "%s: not a model's name; for a file of that name say ./%s", name,
+                    name);
+    if (catalog_find(name, &entry))
+        return fail(ST_IO, "%s: is not here yet; 'vitrine pull %s' downloads it", name, name);
+    return fail(ST_IO,
+                "%s: no embedded model of that name, and no %s.h5 in $VITRINE_MODELS or the data "
+                "folder ('vitrine pull --list' shows what can be had)",
+                name, name);
+}
+
 static bool looks_like_path(const char *name) {
     size_t length = strlen(name);
     return strchr(name, '/') || (length > 3 && strcmp(name + length - 3, ".h5") == 0);
@@ -47,13 +72,7 @@ enum status model_find(const char *name, struct h5 **out) {
         }
     }
     path = find_pulled(name);
-    if (!path)
-        return fail(access(name, F_OK) == 0 ? ST_USAGE : ST_IO,
-                    access(name, F_OK) == 0
-                        ? "%s: not a model's name; for a file of that name say ./%s"
-                        : "%s: no embedded model of that name, and no %s.h5 in $VITRINE_MODELS or "
-                          "the data folder",
-                    name, name);
+    if (!path) return not_found(name);
     st = h5_open(path, out);
     mem_free(path);
     return st;

@@ -72,6 +72,13 @@ struct model_taps {
  * looked for and where.
  */
 enum status model_find(const char *name, struct h5 **out) MUST_CHECK;
+
+/*
+ * The folder that pulled models are put into, in fresh memory: $VITRINE_MODELS, else
+ * $XDG_DATA_HOME/vitrine, else ~/.local/share/vitrine. NULL with fail() called when none is set.
+ */
+char *model_folder(void);
+
 enum status model_open(const char *name, const struct model_options *options,
                        const struct devices *devices, struct model *out) MUST_CHECK;
 void model_release(struct model *model); /* before devices_close */

@@ -198,6 +198,8 @@ static enum status start(const char *name, struct h5 **out) {
     file->name = str_copy(name);
     *out = file;
     if (!file->name) return ST_NOMEM;
+    /* At exit HDF5 would close once more what a full disk kept from closing, and crash over it. */
+    (void)H5dont_atexit();
     if (H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0 || H5PLset_loading_state(0) < 0)
         return fail(ST_NOMEM, "%s: the HDF5 library does not start", name);
     return make_types(file);

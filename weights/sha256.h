@@ -1,4 +1,4 @@
-/* sha256: the SHA-256 of bytes in memory, as hexadecimal text. */
+/* sha256: the SHA-256 of bytes in memory or of a file, as hexadecimal text. */
 #ifndef WEIGHTS_SHA256_H
 #define WEIGHTS_SHA256_H
 
@@ -12,5 +12,8 @@ struct sha256_run {
     size_t size;
 };
 enum status sha256_runs(const struct sha256_run *runs, size_t count, char hex[65]) MUST_CHECK;
+
+/* The same of a whole file. ST_IO names it. */
+enum status sha256_file(const char *path, char hex[65]) MUST_CHECK;
 
 #endif

@@ -1,0 +1,394 @@
+/*
+ * pull: see pull.h. lock -> fetch (weights/download.h) -> verify -> convert -> rename -> tidy.
+ */
+#include "tools/pull.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "datasets/labels.h"
+#include "tools/cli.h"
+#include "tools/model.h"
+#include "tools/model_write.h"
+#include "weights/checkpoint.h"
+#include "weights/download.h"
+#include "weights/sha256.h"
+
+#define CONFIG_LIMIT     ((uint64_t)16 << 20) /* bytes of a config file */
+#define PREPROCESS_WORDS 8
+
+static const char *const config_files[] = {"config.json", "preprocessor_config.json"};
+
+struct pull {
+    const struct catalog_entry *entry;
+    const struct pull_options *options;
+    char *target;     /* FOLDER/NAME.h5 */
+    char *work;       /* FOLDER/NAME.part */
+    char *lock_path;  /* NAME.part/lock */
+    char *checkpoint; /* the weight file, wherever it is */
+    char *made;       /* NAME.part/NAME.h5 */
+    const char *file; /* the weight file's name */
+    const char *from; /* the address or the file, for sentences and the model's source */
+    bool local;       /* from is a file here: not ours to remove */
+    bool good;        /* the checkpoint hashes to what it should, or could be read */
+    int lock;
+    double begun; /* of the progress: when, and with how much */
+    uint64_t begun_with;
+    double drawn;
+};
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+static enum status make_folders(char *path) {
+    for (char *at = path + 1;; at++) {
+        bool last = *at == 0;
+        if (*at != '/' && !last) continue;
+        *at = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST && (last || access(path, F_OK) != 0))
+            return fail(ST_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        if (last) return ST_OK;
+        *at = '/';
+    }
+}
+
+/* Removes the files of a folder that are not in `spared` (ends with NULL). */
+static void sweep(const char *folder, const char *const *spared) {
+    DIR *list = opendir(folder);
+    struct dirent *item;
+    while (list && (item = readdir(list))) {
+        const char *const *name = spared;
+        char *path;
+        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
+        while (*name && strcmp(*name, item->d_name) != 0)
+            name++;
+        path = *name ? NULL : str_format("%s/%s", folder, item->d_name);
+        if (path) unlink(path);
+        mem_free(path);
+    }
+    if (list) closedir(list);
+}
+
+/*
+ * One pull of a name at a time. Whoever finishes removes the lock's file, so a lock counts only
+ * when it is still the file of that name.
+ */
+static enum status take_lock(struct pull *p) {
+    for (int tries = 0; tries < 100; tries++) {
+        struct stat held, named;
+        TRY(make_folders(p->work));
+        p->lock = open(p->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (p->lock < 0 && errno == ENOENT) continue;
+        if (p->lock < 0) return fail(ST_IO, "%s: %s", p->lock_path, strerror(errno));
+        if (flock(p->lock, LOCK_EX | LOCK_NB) != 0) {
+            int error = errno;
+            close(p->lock);
+            p->lock = -1;
+            if (error == EWOULDBLOCK)
+                return fail(ST_IO, "%s: another vitrine is pulling it at this moment",
+                            p->entry->name);
+            return fail(ST_IO, "%s: cannot be locked: %s", p->lock_path, strerror(error));
+        }
+        if (fstat(p->lock, &held) == 0 && stat(p->lock_path, &named) == 0 &&
+            held.st_ino == named.st_ino && held.st_dev == named.st_dev)
+            return ST_OK;
+        close(p->lock);
+        p->lock = -1;
+    }
+    return fail(ST_IO, "%s: cannot be locked", p->lock_path);
+}
+
+/* Leaves the folder only where something in it is worth keeping. */
+static void leave(struct pull *p) {
+    if (p->lock < 0) return;
+    unlink(p->lock_path);
+    rmdir(p->work);
+    close(p->lock);
+    p->lock = -1;
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+static void draw_progress(void *context, uint64_t done, uint64_t total) {
+    struct pull *p = context;
+    double now = cli_seconds(), rate;
+    if (p->begun == 0) {
+        p->begun = now;
+        p->begun_with = done;
+    }
+    if (now - p->drawn < 0.2) return;
+    p->drawn = now;
+    rate = now > p->begun ? (double)(done - p->begun_with) / (now - p->begun) : 0;
+    fprintf(stderr, "\r\033[K%s  %.1f", p->entry->name, 1e-6 * (double)done);
+    if (total) fprintf(stderr, "/%.1f", 1e-6 * (double)total);
+    fprintf(stderr, " MB  %.1f MB/s", 1e-6 * rate);
+    if (total >= done && rate > 0) {
+        long left = (long)((double)(total - done) / rate);
+        fprintf(stderr, "  %ld:%02ld left", left / 60, left % 60);
+    }
+    fflush(stderr);
+}
+
+static bool is_address(const char *text) {
+    return strstr(text, "://") != NULL;
+}
+
+/* --from FILE or FOLDER: the weight file it names. */
+static enum status find_local(struct pull *p) {
+    const char *from = p->options->from;
+    struct stat info;
+    p->local = true;
+    if (stat(from, &info) != 0) return fail(ST_IO, "%s: %s", from, strerror(errno));
+    p->checkpoint = S_ISDIR(info.st_mode) ? str_format("%s/%s", from, p->file) : str_copy(from);
+    if (!p->checkpoint) return ST_NOMEM;
+    if (stat(p->checkpoint, &info) != 0)
+        return fail(ST_IO, "%s: %s", p->checkpoint, strerror(errno));
+    if (!S_ISREG(info.st_mode)) return fail(ST_IO, "%s: is no regular file", p->checkpoint);
+    return ST_OK;
+}
+
+static struct download request(struct pull *p, const char *address, const char *path) {
+    const struct pull_options *o = p->options;
+    return (struct download){.address = address,
+                             .path = path,
+                             .plain = o->from && strncmp(o->from, "http://", 7) == 0,
+                             .timeout = o->timeout,
+                             .retries = o->retries};
+}
+
+/* The config files that lie beside the weights; only transformers' need them. */
+static enum status fetch_configs(struct pull *p, const char *address) {
+    size_t folder = (size_t)(strrchr(address, '/') + 1 - address);
+    enum status st = ST_OK;
+    for (size_t i = 0; st == ST_OK && p->entry->folder && i < COUNT_OF(config_files); i++) {
+        struct download_result got;
+        char *from = str_format("%.*s%s", (int)folder, address, config_files[i]);
+        char *to = str_format("%s/%s", p->work, config_files[i]);
+        st = from && to ? ST_OK : ST_NOMEM;
+        if (st == ST_OK) {
+            struct download d = request(p, from, to);
+            d.limit = CONFIG_LIMIT;
+            download_forget(to, true);
+            st = download_get(&d, &got);
+            download_forget(to, st != ST_OK);
+        }
+        mem_free(from);
+        mem_free(to);
+    }
+    return st;
+}
+
+static enum status fetch_weights(struct pull *p, const char *address, char announced[65]) {
+    struct download d = request(p, address, p->checkpoint);
+    struct download_result got;
+    enum status st;
+    d.again = p->options->force;
+    d.verified = p->options->sha256 || p->entry->sha256;
+    d.room = catalog_bytes(p->entry);
+    d.progress = p->options->progress ? draw_progress : NULL;
+    d.context = p;
+    st = download_get(&d, &got);
+    if (p->options->progress) fputs("\r\033[K", stderr);
+    if (!p->options->quiet && got.changed)
+        cli_say("%s: the file has changed since the last attempt: begun anew", address);
+    if (!p->options->quiet && got.kept)
+        cli_say("%s: went on after the %.1f MB that were here", address, 1e-6 * (double)got.kept);
+    memcpy(announced, got.announced, sizeof got.announced);
+    return st;
+}
+
+static enum status fetch(struct pull *p, char announced[65]) {
+    const char *from = p->options->from;
+    char *address, *note = str_format("%s.note", p->file);
+    enum status st;
+    if (from && from[strlen(from) - 1] == '/')
+        address = str_format("%s%s", from, p->file);
+    else
+        address = str_copy(from ? from : p->entry->address);
+    p->checkpoint = str_format("%s/%s", p->work, p->file);
+    st = address && note && p->checkpoint ? ST_OK : ST_NOMEM;
+    if (st == ST_OK) {
+        sweep(p->work, (const char *const[]){"lock", p->file, note, NULL});
+        if (!p->options->quiet) cli_say("%s: from %s", p->entry->name, address);
+        st = fetch_configs(p, address);
+    }
+    if (st == ST_OK) st = fetch_weights(p, address, announced);
+    mem_free(note);
+    mem_free(address);
+    return st;
+}
+
+/* ---- the checksum ---------------------------------------------------------------------------- */
+
+static enum status verify(struct pull *p, const char *announced) {
+    const char *wanted = p->options->sha256 ? p->options->sha256 : p->entry->sha256;
+    const char *says = "want";
+    char hex[65];
+    TRY(sha256_file(p->checkpoint, hex));
+    if (!wanted && announced[0]) {
+        wanted = announced;
+        says = "the hub says";
+    }
+    if (!wanted) {
+        if (!p->options->quiet)
+            cli_say("%s: no checksum is published for it; its SHA-256 is %s", p->entry->name, hex);
+    } else if (strncmp(hex, wanted, strlen(wanted)) != 0) {
+        if (!p->local) download_forget(p->checkpoint, true);
+        return fail(ST_FORMAT, "%s: its SHA-256 is %.*s, %s %s%s", p->from, (int)strlen(wanted),
+                    hex, says, wanted, p->local ? "" : "; nothing was kept");
+    }
+    p->good = wanted != NULL;
+    return ST_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* "KEY=VALUE KEY=VALUE" taken apart inside `text`. */
+static size_t split_words(char *text, const char **words) {
+    size_t count = 0;
+    for (char *at = text; at && *at && count < PREPROCESS_WORDS;) {
+        char *blank = strchr(at, ' ');
+        words[count++] = at;
+        if (blank) *blank = 0;
+        at = blank ? blank + 1 : NULL;
+    }
+    return count;
+}
+
+static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
+                               struct convert_options *options) {
+    struct conversion c = {0};
+    char *source;
+    enum status st = convert_plan(checkpoint, options, &c);
+    if (st == ST_OK && !p->local) {
+        source = str_format("%s, %s of %s", c.origin, checkpoint->container, p->from);
+        if (source) {
+            mem_free(c.info.source);
+            c.info.source = source;
+        }
+    }
+    if (st == ST_OK && c.classes != options->label_count) options->label_count = 0;
+    if (st == ST_OK) st = model_write(checkpoint, options, &c, p->made);
+    conversion_release(&c);
+    return st;
+}
+
+static enum status convert(struct pull *p) {
+    const struct catalog_entry *e = p->entry;
+    const char *words[PREPROCESS_WORDS];
+    char *preprocess = e->preprocess ? str_copy(e->preprocess) : NULL;
+    struct convert_options options = {
+        .arch = e->folder ? NULL : e->arch, .name = e->name, .license = e->license};
+    struct checkpoint checkpoint = {0};
+    struct labels labels = {0};
+    enum status st = ST_OK;
+    options.dtype = DT_F32;
+    options.preprocess = words;
+    options.preprocess_count = split_words(preprocess, words);
+    if (e->classes == 1000) st = labels_builtin(&labels, "imagenet-1k");
+    options.label_count = labels.count;
+    options.label_ids = (const char *const *)labels.id;
+    options.label_names = (const char *const *)labels.name;
+    if (st == ST_OK) st = checkpoint_open(p->checkpoint, NULL, &checkpoint);
+    p->good |= st == ST_OK;
+    if (st == ST_OK) st = checkpoint_hash(&checkpoint);
+    if (st == ST_OK) st = write_model(p, &checkpoint, &options);
+    checkpoint_release(&checkpoint);
+    labels_release(&labels);
+    mem_free(preprocess);
+    return st;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* NAME.part, now without model and lock, becomes NAME.checkpoint. */
+static enum status keep_checkpoint(struct pull *p) {
+    static const char *const nothing[] = {NULL};
+    char *kept = str_format("%.*s.checkpoint", (int)(strlen(p->work) - 5), p->work);
+    enum status st = kept ? ST_OK : ST_NOMEM;
+    if (st == ST_OK) {
+        download_forget(p->checkpoint, false);
+        unlink(p->lock_path);
+        sweep(kept, nothing);
+        if (rename(p->work, kept) != 0)
+            st = fail(ST_IO, "%s: cannot become %s: %s", p->work, kept, strerror(errno));
+        else if (!p->options->quiet)
+            cli_say("kept %s/%s", kept, p->file);
+    }
+    mem_free(kept);
+    return st;
+}
+
+static enum status finish(struct pull *p) {
+    static const char *const lock[] = {"lock", NULL};
+    if (rename(p->made, p->target) != 0) return fail(ST_IO, "%s: %s", p->target, strerror(errno));
+    if (!p->options->quiet) cli_say("wrote %s", p->target);
+    if (p->options->keep && !p->local) return keep_checkpoint(p);
+    sweep(p->work, lock);
+    return ST_OK;
+}
+
+/*
+ * After a conversion that failed: what is no checkpoint goes, for the next attempt must not find
+ * it; another need not come again.
+ */
+static enum status keep_or_drop(const struct pull *p, enum status st) {
+    char why[800];
+    if (st == ST_OK || p->local) return st;
+    if (!p->good) {
+        download_forget(p->checkpoint, true);
+        return st;
+    }
+    snprintf(why, sizeof why, "%.799s", fail_message());
+    return fail(st == ST_USAGE ? ST_FORMAT : st, "%s; the checkpoint is kept, %s", why,
+                p->checkpoint);
+}
+
+static enum status pull_locked(struct pull *p) {
+    char announced[65] = "";
+    enum status st;
+    TRY(p->local ? find_local(p) : fetch(p, announced));
+    TRY(verify(p, announced));
+    st = convert(p);
+    if (st != ST_OK) unlink(p->made);
+    TRY(keep_or_drop(p, st));
+    return finish(p);
+}
+
+static enum status name_paths(struct pull *p, const char *folder) {
+    const char *name = p->entry->name;
+    p->target = str_format("%s/%s.h5", folder, name);
+    p->work = str_format("%s/%s.part", folder, name);
+    p->lock_path = str_format("%s/%s.part/lock", folder, name);
+    p->made = str_format("%s/%s.part/%s.h5", folder, name, name);
+    return p->target && p->work && p->lock_path && p->made ? ST_OK : ST_NOMEM;
+}
+
+enum status pull_model(const struct catalog_entry *entry, const struct pull_options *options) {
+    struct pull p = {.entry = entry, .options = options, .lock = -1};
+    char *folder = model_folder();
+    enum status st = folder ? name_paths(&p, folder) : ST_IO;
+    p.file = catalog_file(entry);
+    p.from = options->from ? options->from : entry->address;
+    p.local = options->from && !is_address(options->from);
+    if (st == ST_OK && !options->force && access(p.target, F_OK) == 0) {
+        if (!options->quiet)
+            cli_say("%s: is here already, %s (--force pulls it again)", entry->name, p.target);
+    } else {
+        if (st == ST_OK) st = take_lock(&p);
+        if (st == ST_OK) st = pull_locked(&p);
+        leave(&p);
+    }
+    mem_free(p.target);
+    mem_free(p.work);
+    mem_free(p.lock_path);
+    mem_free(p.made);
+    mem_free(p.checkpoint);
+    mem_free(folder);
+    return st;
+}
