@@ -167,7 +167,7 @@ STANDIN := $(if $(filter 1,$(HAVE_CXX)),$(BUILD)/tests/standin/libvitrine_cuda.s
 $(STANDIN): $(SIMT_OBJS)
 	@mkdir -p $(@D) && $(CC) -shared $(LDFLAGS) $^ -o $@
 	@$(CC) -shared -x c /dev/null -o $(@D)/libcuda.so.1
-$(BUILD)/tests/test_devices: LDFLAGS += -rdynamic -Wl,-rpath,'$$ORIGIN/standin'
+$(BUILD)/tests/test_devices: LDFLAGS += -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/standin'
 $(BUILD)/tests/test_devices: | $(STANDIN)
 
 $(BUILD)/%.host.o: %.cu $(BUILD)/flags

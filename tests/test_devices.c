@@ -305,6 +305,7 @@ static void test_no_smaller_batch(void **state) {
 int main(void) {
     struct CMUnitTest tests[8 + COUNT_OF(sharing_rows)];
     size_t count = 0;
+    int failed;
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_parse),           cmocka_unit_test(test_all_work),
         cmocka_unit_test(test_missing_device),  cmocka_unit_test(test_failing_device),
@@ -315,7 +316,10 @@ int main(void) {
         tests[count++] = others[i];
     for (size_t i = 0; i < COUNT_OF(sharing_rows); i++)
         tests[count++] = row_test("sharing", sharing_rows[i].why, test_sharing, &sharing_rows[i]);
-    return _cmocka_run_group_tests("devices", tests, count, open_standin, NULL);
+    failed = _cmocka_run_group_tests("devices", tests, count, open_standin, NULL);
+    for (size_t i = COUNT_OF(others); i < count; i++)
+        mem_free((void *)(uintptr_t)tests[i].name);
+    return failed;
 }
 
 #else
