@@ -394,11 +394,12 @@ int cmd_convert(int argc, char **argv) {
         .synopsis = "[OPTION]... CHECKPOINT -o FILE",
         .about =
             "Converts a public checkpoint (a safetensors file, or a folder with config.json and\n"
-            "model.safetensors) to a vitrine model: a ViT of timm, DeiT, MAE, DINOv2 or\n"
-            "transformers, a Swin v1 or v2 of timm or of its own code.",
+            "model.safetensors; .npz of JAX; ONNX) to a vitrine model: a ViT of timm, DeiT, MAE,\n"
+            "DINOv2, transformers or Google's JAX code, a Swin v1 or v2 of timm or of its own.",
         .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
                     "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
-                    "--labels imagenet-1k -o deit.h5\n",
+                    "--labels imagenet-1k -o deit.h5\n"
+                    "  vitrine convert B_16-i21k-300ep.npz --activation gelu -o vit_base.h5\n",
         .groups = groups,
         .group_count = COUNT_OF(groups),
         .min_args = 0,
