@@ -56,7 +56,7 @@ static enum status load_cuda(void **library) {
 
 static enum status open_cuda(int number, const char *precision, struct backend **out) {
     enum status (*opener)(int, const char *, struct backend **);
-    void *library, *symbol;
+    void *library = NULL, *symbol;
     TRY(load_cuda(&library));
     symbol = dlsym(library, "vitrine_cuda_open");
     if (!symbol) return fail(ST_DEVICE, CUDA_LIBRARY " has no vitrine_cuda_open");
