@@ -319,6 +319,62 @@ static void test_jax(void **state) {
     }
 }
 
+static const struct {
+    const char *name;
+    enum name_fate fate;
+    const char *target;
+    int part, parts;
+    enum layout layout;
+} names[] = {
+    {"Transformer/encoderblock_11/MultiHeadDotProductAttention_1/value/kernel", NAME_USE,
+     "blocks.11.attn.qkv.weight", 2, 3, LAYOUT_HEADS_IN},
+    {"Transformer/encoderblock_3/MultiHeadDotProductAttention_0/query/bias", NAME_USE,
+     "blocks.3.attn.qkv.bias", 0, 3, LAYOUT_FLAT},
+    {"Transformer/encoderblock_0/LayerNorm_1/scale", NAME_USE, "blocks.0.norm2.weight", 0, 0,
+     LAYOUT_SAME},
+    {"Transformer/encoderblock_0/MlpBlock_0/Dense_1/kernel", NAME_USE, "blocks.0.mlp.fc2.weight", 0,
+     0, LAYOUT_MATRIX},
+    {"pos_embedding", NAME_USE, "pos_embed", 0, 0, LAYOUT_SAME},
+    {"MAPHead_0/MultiHeadDotProductAttention_0/value/kernel", NAME_USE, "attn_pool.kv.weight", 1, 2,
+     LAYOUT_HEADS_IN},
+    {"pre_logits/kernel", NAME_DROP, "", 0, 0, LAYOUT_SAME},
+    {"params/txt/Embed_0/embedding", NAME_DROP, "", 0, 0, LAYOUT_SAME},
+    {"Transformer/encoderblock/LayerNorm_0/scale", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"conv_root/kernel", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"block3/unit01/conv1/kernel", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"Transformer/encoderblock_0/LayerNorm_3/scale", NAME_UNKNOWN, "", 0, 0, LAYOUT_SAME},
+};
+
+static void test_jax_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct name_result r;
+        names_map(&names_jax, names[i].name, &r);
+        if (r.fate != names[i].fate || strcmp(r.target, names[i].target) != 0 ||
+            r.part != names[i].part || r.parts != names[i].parts || r.layout != names[i].layout)
+            fail_msg("%s: fate %d, '%s', part %d of %d, layout %d", names[i].name, r.fate, r.target,
+                     r.part, r.parts, r.layout);
+    }
+}
+
+/* The head of 2020's files reads pre_logits, so it goes with it. */
+static void test_headless(void **state) {
+    (void)state;
+    struct checkpoint c;
+    struct conversion conversion;
+    container_open("jax.npz", NULL, &c);
+    for (size_t i = 0; i < c.count; i++) { /* some other array, in its place in the order */
+        if (strcmp(c.tensors[i].name, "head/kernel") != 0) continue;
+        mem_free(c.tensors[i].name);
+        c.tensors[i].name = str_copy("pre_logits/kernel");
+    }
+    assert_int_equal(tensors_sort(c.tensors, c.count, "file"), ST_OK);
+    container_plan(&c, &conversion);
+    assert_int_equal(conversion.classes, 0);
+    conversion_release(&conversion);
+    checkpoint_release(&c);
+}
+
 static void test_jax_settings(void **state) {
     (void)state;
     struct checkpoint c;
@@ -402,6 +458,8 @@ int main(void) {
         cmocka_unit_test(test_broken_archives),
         cmocka_unit_test(test_jax),
         cmocka_unit_test(test_jax_settings),
+        cmocka_unit_test(test_jax_names),
+        cmocka_unit_test(test_headless),
         cmocka_unit_test(test_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
