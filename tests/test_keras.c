@@ -93,6 +93,28 @@ static void test_same_model(void **state) {
     checkpoint_release(&reference);
 }
 
+/* keras_hub's Swin, as make_containers.py's swin.safetensors. */
+static void test_same_swin(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_args\": {\"img_size\": 16, \"window_size\": 4}}";
+    struct checkpoint ours, theirs;
+    struct conversion x, y;
+    if (open_keras("hub_swin.weights.h5", NULL, &ours) != ST_OK) fail_msg("%s", fail_message());
+    ours.config_json = str_copy(config);
+    container_open("swin.safetensors", config, &theirs);
+    container_check(&ours);
+    container_plan(&ours, &x);
+    container_plan(&theirs, &y);
+    container_equal(&x, &y, "hub_swin.weights.h5");
+    assert_string_equal(x.origin, "keras_hub");
+    assert_true(x.swin.norm_eps == 1e-5);
+    assert_memory_equal(&x.swin, &y.swin, sizeof x.swin);
+    conversion_release(&x);
+    conversion_release(&y);
+    checkpoint_release(&ours);
+    checkpoint_release(&theirs);
+}
+
 /* What is stored stays in the mapping. */
 static void test_places(void **state) {
     (void)state;
@@ -150,6 +172,15 @@ static const struct {
     {&names_keras_hub, "layers/dense_1/vars/0", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
     {&names_keras_hub, "optimizer/vars/12", NAME_DROP, "", 0, 0, LAYOUT_SAME},
     {&names_keras_hub, BLOCK "_0/mlp/dense_3/vars/0", NAME_UNKNOWN, "", 0, 0, LAYOUT_SAME},
+    {&names_keras_hub_swin,
+     "swin_transformer_stage_2/blocks/swin_transformer_block_5/attn/qkv/vars/0", NAME_USE,
+     "layers.2.blocks.5.attn.qkv.weight", 0, 0, LAYOUT_MATRIX},
+    {&names_keras_hub_swin, "swin_transformer_stage_3/blocks/swin_transformer_block/attn/vars/0",
+     NAME_USE, "layers.3.blocks.0.attn.relative_position_bias_table", 0, 0, LAYOUT_SAME},
+    {&names_keras_hub_swin, "swin_transformer_stage/downsample/reduction/vars/0", NAME_USE,
+     "layers.1.downsample.reduction.weight", 0, 0, LAYOUT_MATRIX},
+    {&names_keras_hub_swin, "swin_transformer_stage_2/downsample/norm/vars/1", NAME_USE,
+     "layers.3.downsample.norm.bias", 0, 0, LAYOUT_SAME},
     {&names_vit_keras,
      "Transformer_encoderblock_3/MlpBlock_3/Transformer_encoderblock_3_Dense_1/bias", NAME_USE,
      "blocks.3.mlp.fc2.bias", 0, 0, LAYOUT_SAME},
@@ -346,7 +377,7 @@ static enum status parse_archive(const struct sample *s, struct checkpoint *out)
 }
 
 #define CONFIG(eps, pooling)                                                                       \
-    "{\"config\": {\"pooling\": \"" pooling                                                        \
+    "{\"class_name\": \"ViTImageClassifier\", \"config\": {\"pooling\": \"" pooling                \
     "\", \"backbone\": {\"config\": {\"layer_norm_epsilon\": " eps "}}}}"
 
 static const struct {
@@ -360,6 +391,8 @@ static const struct {
     {CONFIG("1e-6", "gap"), 0, "file: its head pools by 'gap'"},
     {CONFIG("2", "token"), 0, "layer_norm_epsilon of its config is no number"},
     {CONFIG("\"x\"", "token"), 0, "layer_norm_epsilon of its config is no number"},
+    {"{\"class_name\": \"SwinTransformerImageClassifier\", \"config\": {\"pooling\": \"gap\"}}", 0,
+     NULL},
     {"no JSON", 0, NULL},
     {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[", 0, NULL},
 };
@@ -417,10 +450,11 @@ static void test_cut_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_model),     cmocka_unit_test(test_places),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_changed_tensors),
-        cmocka_unit_test(test_hostile_files),  cmocka_unit_test(test_likely),
-        cmocka_unit_test(test_archive_config), cmocka_unit_test(test_cut_files),
+        cmocka_unit_test(test_same_model),      cmocka_unit_test(test_same_swin),
+        cmocka_unit_test(test_places),          cmocka_unit_test(test_names),
+        cmocka_unit_test(test_changed_tensors), cmocka_unit_test(test_hostile_files),
+        cmocka_unit_test(test_likely),          cmocka_unit_test(test_archive_config),
+        cmocka_unit_test(test_cut_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,7 +294,8 @@ static void test_foreign(void **state) {
     unlink(path);
     assert_int_equal(checkpoint_open(path, NULL, &checkpoint), ST_IO);
     assert_int_equal(checkpoint_open("/tmp", NULL, &checkpoint), ST_IO);
-    assert_non_null(strstr(fail_message(), "without model.safetensors or pytorch_model.bin"));
+    assert_non_null(
+        strstr(fail_message(), "without model.safetensors, pytorch_model.bin, tf_model.h5"));
     checkpoint_release(&checkpoint);
 }
 

@@ -85,15 +85,10 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
 
 /* A Swin has the marker of timm's ViT as well, vit-keras that of JAX: they are asked for first. */
 static enum status find_origin(struct plan *plan) {
-    static const struct name_origin *const origins[] = {&names_swin_official,
-                                                        &names_swin,
-                                                        &names_timm,
-                                                        &names_transformers,
-                                                        &names_transformers_tf,
-                                                        &names_keras_hub,
-                                                        &names_vit_keras,
-                                                        &names_vit_keras_3,
-                                                        &names_jax};
+    static const struct name_origin *const origins[] = {
+        &names_swin_official,   &names_swin,      &names_timm,           &names_transformers,
+        &names_transformers_tf, &names_keras_hub, &names_keras_hub_swin, &names_vit_keras,
+        &names_vit_keras_3,     &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);

@@ -137,11 +137,15 @@ static enum status read_bytes(struct checkpoint *out, const uint8_t *bytes, size
 
 /* ---- config ---------------------------------------------------------------------------------- */
 
+#define VIT_CLASSIFIER "ViTImageClassifier"
+
 /* {"config": {"pooling": ..., "backbone": {"config": {"layer_norm_epsilon": ...}}}} or without. */
 static enum status take_config(struct checkpoint *out, const char *text, size_t size) {
     cJSON *json = cJSON_ParseWithLength(text, size);
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
     const cJSON *pooling = cJSON_GetObjectItemCaseSensitive(config, "pooling");
+    const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
+    const bool vit = cJSON_IsString(class) && strcmp(class->valuestring, VIT_CLASSIFIER) == 0;
     const cJSON *backbone = cJSON_GetObjectItemCaseSensitive(config, "backbone"), *eps;
     enum status st = ST_OK;
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
@@ -151,7 +155,7 @@ static enum status take_config(struct checkpoint *out, const char *text, size_t 
     else if (eps)
         st = fail(ST_FORMAT, "%s: layer_norm_epsilon of its config is no number from 1e-15 to 0.1",
                   out->weights_path);
-    if (st == ST_OK && cJSON_IsString(pooling) && strcmp(pooling->valuestring, "token") != 0)
+    if (st == ST_OK && vit && cJSON_IsString(pooling) && strcmp(pooling->valuestring, "token") != 0)
         st = fail(ST_FORMAT, "%s: its head pools by '%.40s', vitrine reads keras_hub's token alone",
                   out->weights_path, pooling->valuestring);
     cJSON_Delete(json);

@@ -56,7 +56,8 @@ struct name_origin {
 };
 
 extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official,
-    names_jax, names_transformers_tf, names_keras_hub, names_vit_keras, names_vit_keras_3;
+    names_jax, names_transformers_tf, names_keras_hub, names_keras_hub_swin, names_vit_keras,
+    names_vit_keras_3;
 extern const char *const names_timm_prefixes[]; /* ends with NULL */
 
 /* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */

@@ -1,7 +1,7 @@
 /*
  * names_keras: the ViTs of Keras' world, by path as keras.h makes them: transformers' TensorFlow
- * code (modeling_tf_vit.py, modeling_tf_deit.py), keras_hub's ViTBackbone with or without its
- * classifier (keras_hub/src/models/vit), vit-keras (vit_keras/vit.py, layers.py) in legacy files
+ * code (modeling_tf_vit.py, modeling_tf_deit.py), keras_hub's ViTBackbone and
+ * SwinTransformerBackbone with or without their classifiers (keras_hub/src/models), vit-keras (vit_keras/vit.py, layers.py) in legacy files
  * and in those of Keras 3. Kernels are (in, out), those of keras_hub's attention (C, H, D) and
  * (H, D, C). Keras 3 numbers the objects of a class: the first has no number.
  */
@@ -116,6 +116,51 @@ const struct name_origin names_keras_hub = {
     .rows = hub_rows,
     .count = COUNT_OF(hub_rows),
     .resample = RESAMPLE_BICUBIC, /* it has none; as transformers, whose weights it hosts */
+    .crop_rounding = "half_even",
+};
+
+#define STAGE    "swin_transformer_stage"
+#define IN_STAGE "/blocks/swin_transformer_block"
+#define SWIN(block, target)                                                                        \
+    ROW(block "/attn/vars/0", target ".attn.relative_position_bias_table", SAME),                  \
+        BOTH_3(block "/norm1", target ".norm1", SAME),                                             \
+        BOTH_3(block "/norm2", target ".norm2", SAME),                                             \
+        BOTH_3(block "/attn/qkv", target ".attn.qkv", MATRIX),                                     \
+        BOTH_3(block "/attn/proj", target ".attn.proj", MATRIX),                                   \
+        BOTH_3(block "/mlp/fc1", target ".mlp.fc1", MATRIX),                                       \
+        BOTH_3(block "/mlp/fc2", target ".mlp.fc2", MATRIX)
+/* It merges at the end of a stage, timm at the start of the next. */
+#define MERGING(stage, target)                                                                     \
+    BOTH_3(stage "/downsample/norm", target ".downsample.norm", SAME),                             \
+        ROW(stage "/downsample/reduction/vars/0", target ".downsample.reduction.weight", MATRIX)
+
+static const struct name_row hub_swin_rows[] = {
+    BOTH_3("patch_embedding/proj", "patch_embed.proj", CONV),
+    BOTH_3("patch_embedding/conv_projection", "patch_embed.proj", CONV),
+    BOTH_3("patch_embedding/norm", "patch_embed.norm", SAME),
+    SWIN(STAGE IN_STAGE, "layers.0.blocks.0"),
+    SWIN(STAGE IN_STAGE "_*", "layers.0.blocks.*"),
+    SWIN(STAGE "_*" IN_STAGE, "layers.*.blocks.0"),
+    SWIN(STAGE "_*" IN_STAGE "_*", "layers.*.blocks.*"),
+    MERGING(STAGE, "layers.1"),
+    MERGING(STAGE "_*", "layers.+"),
+    BOTH_3("layer_normalization", "norm", SAME),
+    BOTH_3("layers/dense", "head.fc", MATRIX),
+    BOTH_3("task/layers/dense", "head.fc", MATRIX),
+    DROP("optimizer/**", OPTIMISER),
+    DROP("task/optimizer/**", OPTIMISER),
+};
+
+static const char *const hub_swin_prefixes[] = {"layers/", "swin_transformer_backbone/",
+                                                "backbone/", NULL};
+
+const struct name_origin names_keras_hub_swin = {
+    .title = "keras_hub",
+    .family = NAMES_SWIN,
+    .marker = STAGE IN_STAGE "/attn/vars/0",
+    .prefixes = hub_swin_prefixes,
+    .rows = hub_swin_rows,
+    .count = COUNT_OF(hub_swin_rows),
     .crop_rounding = "half_even",
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tiny ViT of make_containers.py (vit.safetensors) in the files of Keras' world, for test_keras.c: whatever the
+"""The tiny ViT and Swin of make_containers.py in the files of Keras' world, for test_keras.c: whatever the
 layout, the model written must be the same bit for bit. Then files that are wrong in one thing each.
 
 usage: make_keras.py [VIT.safetensors [DIR]]      (tests/ref/containers, tests/ref/keras)
@@ -103,6 +103,31 @@ def hub_classifier(state):
     return out | {"optimizer/vars/0": np.int32(7), "optimizer/vars/1": np.float32(0.1)}
 
 
+def hub_swin(state, before="layers/swin_transformer_backbone/layers/"):
+    """keras_hub's SwinTransformerImageClassifier of timm's Swin: merging at the end of a stage."""
+    out, w = {}, ("vars/0", "vars/1")
+    number = lambda name, i: name + (f"_{i}" if i else "")
+    patches(out, before + "patch_embedding/proj", state, w)
+    norm(out, before + "patch_embedding/norm", state, "patch_embed.norm", w)
+    for source in sorted(state):
+        if source.endswith("norm1.weight"):
+            _, s, _, b, _, _ = source.split(".")
+            stage = before + number("swin_transformer_stage", int(s))
+            block, timm = stage + number("/blocks/swin_transformer_block", int(b)), source[:-len("norm1.weight")]
+            out[block + "/attn/vars/0"] = state[timm + "attn.relative_position_bias_table"]
+            for name in ("norm1", "norm2"):
+                norm(out, f"{block}/{name}", state, timm + name, w)
+            for name in ("attn/qkv", "attn/proj", "mlp/fc1", "mlp/fc2"):
+                dense(out, f"{block}/{name}", state, timm + name.replace("/", "."), w)
+        elif source.endswith("reduction.weight"):
+            merging = before + number("swin_transformer_stage", int(source.split(".")[1]) - 1) + "/downsample/"
+            out[merging + "reduction/vars/0"] = state[source].T
+            norm(out, merging + "norm", state, source.replace("reduction.weight", "norm"), w)
+    norm(out, before + "layer_normalization", state, "norm", w)
+    dense(out, "layers/dense", state, "head.fc", w)
+    return out
+
+
 def vit_keras(state):
     """vit-keras in a legacy file: a layer's name comes twice."""
     out = {"class_token/cls": state["cls_token"], "Transformer_posembed_input/pos_embedding": state["pos_embed"]}
@@ -145,7 +170,7 @@ def write(target, arrays, root="", legacy=False, libver=("v110", "v110"), **opti
             g = f[root] if root else f
             g.attrs["layer_names"] = np.array(sorted({p.split("/")[0] for p in arrays}), "S")
             g.attrs["backend"], g.attrs["keras_version"] = "tensorflow", "2.13.1"
-            for layer in {p.split("/")[0] for p in arrays}:
+            for layer in sorted({p.split("/")[0] for p in arrays}):
                 names = [p.split("/", 1)[1] for p in arrays if p.startswith(layer + "/")]
                 g[layer].attrs["weight_names"] = np.array(names, "S")
         else:
@@ -258,6 +283,7 @@ def main():
     with open(path("preset/task.json"), "w") as f:
         f.write('{"class_name": "ViTImageClassifier", "config": {"pooling": "token"}}\n')
     if len(sys.argv) < 3:
+        write(path("hub_swin.weights.h5"), hub_swin(load_file(f"{HERE}/containers/swin.safetensors")))
         hostile(folder)
 
 
