@@ -336,6 +336,7 @@ static const struct {
     {"bad_bomb.keras", "model.weights.h5 unpacks to 41943040 bytes, want at most"},
     {"../../../weights/models/vit-cifar10.h5", "is a vitrine model already"},
     {"bad_swin.h5", "a Swin of transformers' TensorFlow code"},
+    {"bad_kecam.h5", "a ViT of keras-cv-attention-models"},
     {"bad_kerascv.h5", "KerasCV's ViT"},
     {"bad_text.weights.h5", "the first is layers/a/vars/0"},
 };

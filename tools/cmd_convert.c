@@ -225,12 +225,12 @@ int cmd_convert(int argc, char **argv) {
         .synopsis = "[OPTION]... CHECKPOINT -o FILE",
         .about =
             "Converts a public checkpoint (safetensors, PyTorch, an index of several of these; "
-            "ONNX; .npz of JAX;\n"
-            "or a folder of them with config.json) to a vitrine model: a ViT of timm, DeiT, "
-            "MAE, DINOv2,\n"
-            "transformers or Google's JAX code, a Swin v1 or v2 of timm or of its own code. "
-            "Nothing of a\n"
-            "PyTorch file is run.",
+            "ONNX; Keras;\n"
+            ".npz of JAX; or a folder of them with config.json) to a vitrine model: a ViT of "
+            "timm, DeiT, MAE,\n"
+            "DINOv2, transformers, keras_hub or Google's JAX code, a Swin v1 or v2 of timm or of "
+            "its own code.\n"
+            "Nothing of a PyTorch file is run.",
         .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
                     "  vitrine convert checkpoint.pth --key model_ema -o model.h5\n"
                     "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "

@@ -1,4 +1,7 @@
-/* keras: see keras.h. keras/src/saving/saving_lib.py, keras/src/legacy/saving/legacy_h5_format.py */
+/*
+ * keras: see keras.h. The layouts are those of keras/src/saving/saving_lib.py and
+ * keras/src/legacy/saving/legacy_h5_format.py.
+ */
 #include "weights/keras.h"
 
 #include <cjson/cJSON.h>
@@ -12,7 +15,7 @@
 #define WEIGHTS "model.weights.h5"
 #define TASK    "task.weights.h5"
 #define CONFIG  "config.json"
-#define JSON    ((size_t)16 << 20) /* bytes of a config */
+#define JSON    ((size_t)1 << 20)  /* bytes of a config; ViT-L of vit-keras has 60 KB */
 #define ROOM    ((size_t)32 << 20) /* unpacked of a .keras, and four times the file's size */
 
 enum kind { KIND_OTHER, KIND_VITRINE, KIND_LEGACY, KIND_OBJECTS };
@@ -141,13 +144,16 @@ static enum status read_bytes(struct checkpoint *out, const uint8_t *bytes, size
 
 /* {"config": {"pooling": ..., "backbone": {"config": {"layer_norm_epsilon": ...}}}} or without. */
 static enum status take_config(struct checkpoint *out, const char *text, size_t size) {
-    cJSON *json = cJSON_ParseWithLength(text, size);
+    cJSON *json = size <= JSON ? cJSON_ParseWithLength(text, size) : NULL;
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
     const cJSON *pooling = cJSON_GetObjectItemCaseSensitive(config, "pooling");
     const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
     const bool vit = cJSON_IsString(class) && strcmp(class->valuestring, VIT_CLASSIFIER) == 0;
     const cJSON *backbone = cJSON_GetObjectItemCaseSensitive(config, "backbone"), *eps;
     enum status st = ST_OK;
+    if (size > JSON)
+        return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
+                    size, JSON);
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
     eps = cJSON_GetObjectItemCaseSensitive(config, "layer_norm_epsilon");
     if (cJSON_IsNumber(eps) && eps->valuedouble >= 1e-15 && eps->valuedouble <= 0.1)
@@ -187,7 +193,7 @@ static enum status read_preset(struct checkpoint *out) {
     mem_free(path);
     TRY(st);
     st = map_beside(out, "task.json", &path, &bytes, &size);
-    if (st == ST_OK && bytes && size <= JSON) st = take_config(out, (const char *)bytes, size);
+    if (st == ST_OK && bytes) st = take_config(out, (const char *)bytes, size);
     mem_free(path);
     return st;
 }
@@ -228,7 +234,7 @@ static enum status read_archive(struct checkpoint *out, const struct zip *zip) {
     void *memory;
     size_t size = 0;
     enum status st = open_entry(out, zip, CONFIG, &memory, &bytes, &size);
-    if (st == ST_OK && bytes && size <= JSON) st = take_config(out, (const char *)bytes, size);
+    if (st == ST_OK && bytes) st = take_config(out, (const char *)bytes, size);
     mem_free(memory);
     TRY(st);
     TRY(open_entry(out, zip, WEIGHTS, &out->memory, &bytes, &size));

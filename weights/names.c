@@ -27,6 +27,7 @@ static const struct {
      "this is KerasCV's ViT, whose layers are told by their order alone, which is not converted"},
     {"layers/patching_and_embedding/",
      "this is KerasCV's ViT, whose layers are told by their order alone, which is not converted"},
+    {"positional_embedding/", "this is a ViT of keras-cv-attention-models, which is not converted"},
     {"layers/dei_t_embeddings/", "this is keras_hub's DeiT, which is not converted"},
     {"layers/dei_t_backbone/", "this is keras_hub's DeiT, which is not converted"},
     {"layers/dinov2_embedding/", "this is keras_hub's DINOv2, which is not converted"},

@@ -1,9 +1,10 @@
 /*
- * names_keras: the ViTs of Keras' world, by path as keras.h makes them: transformers' TensorFlow
- * code (modeling_tf_vit.py, modeling_tf_deit.py), keras_hub's ViTBackbone and
- * SwinTransformerBackbone with or without their classifiers (keras_hub/src/models), vit-keras (vit_keras/vit.py, layers.py) in legacy files
- * and in those of Keras 3. Kernels are (in, out), those of keras_hub's attention (C, H, D) and
- * (H, D, C). Keras 3 numbers the objects of a class: the first has no number.
+ * names_keras: the ViTs and Swins of Keras' world, by path as keras.h makes them: transformers'
+ * TensorFlow code (modeling_tf_vit.py, modeling_tf_deit.py), keras_hub's ViTBackbone and
+ * SwinTransformerBackbone with or without their classifiers (keras_hub/src/models), vit-keras
+ * (vit_keras/vit.py, layers.py) in legacy files and in those of Keras 3. Kernels are (in, out),
+ * those of keras_hub's attention (C, H, D) and (H, D, C), but Swin's. Keras 3 numbers the objects
+ * of a class: the first has no number.
  */
 #include "weights/names.h"
 

@@ -196,6 +196,7 @@ def hostile(folder):
     write(path("twice.h5"), {"vit/vit/x:0": np.float32(1), "vit/scope/vit/x:0": np.float32(2)}, legacy=True)
     write(path("swin.h5"), {"swin/tf_swin_model/swin/x:0": np.float32(1)}, legacy=True)
     write(path("kerascv.h5"), {"patching_and_embedding/patching_and_embedding/class_token:0": np.float32(1)}, legacy=True)
+    write(path("kecam.h5"), {"positional_embedding/positional_embedding/positional_embedding:0": np.float32(1)}, legacy=True)
     write(path("empty.h5"), {}, legacy=True)
     with h5py.File(path("circle.weights.h5"), "w") as f:
         f.create_group("layers")["a"] = f["/"]
