@@ -245,7 +245,8 @@ bool checkpoint_likely(const char *path) {
         return likely;
     }
     if (checkpoint_is_index(path)) return true;
-    if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK) return false;
+    if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK || !c.map)
+        return false;
     for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++)
         likely = containers[i]->recognise(c.map, c.map_size);
     if (likely && is_safetensors(c.map, c.map_size)) /* which is what nothing else is, too */
