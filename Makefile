@@ -25,7 +25,6 @@ header  = $(shell printf '\#include <stdio.h>\n\#include <$(1)>\n' | $(CC) $(2) 
 HAVE_HDF5   := $(call pkg,hdf5)
 HAVE_CJSON  := $(call pkg,libcjson)
 HAVE_CRYPTO := $(call pkg,libcrypto)
-HAVE_ARCHIVE := $(call pkg,libarchive)
 HAVE_ONEDNN := $(call header,dnnl.h)
 HAVE_JPEG   := $(call pkg,libjpeg)
 HAVE_STB    := $(call header,stb/stb_image.h)
@@ -43,8 +42,7 @@ HAVE_CUDNN  := $(if $(filter 11,$(HAVE_CXX)$(HAVE_NVCC)),$(call header,cudnn_gra
 PKGS := $(if $(filter 1,$(HAVE_HDF5)),hdf5) $(if $(filter 1,$(HAVE_CJSON)),libcjson) \
         $(if $(filter 1,$(HAVE_CRYPTO)),libcrypto) $(if $(filter 1,$(HAVE_JPEG)),libjpeg) \
         $(if $(filter 1,$(HAVE_WEBP)),libwebp) $(if $(filter 1,$(HAVE_TIFF)),libtiff-4) \
-        $(if $(filter 1,$(HAVE_HEIF)),libheif) $(if $(filter 1,$(HAVE_ARCHIVE)),libarchive) \
-        $(if $(filter 1,$(HAVE_CURL)),libcurl)
+        $(if $(filter 1,$(HAVE_HEIF)),libheif) $(if $(filter 1,$(HAVE_CURL)),libcurl)
 LIB_CFLAGS := $(if $(strip $(PKGS)),$(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)))
 LIBS       := $(if $(strip $(PKGS)),$(shell pkg-config --libs $(PKGS) 2>/dev/null)) -lz \
               $(if $(filter 1,$(HAVE_ONEDNN)),-ldnnl -lgomp) -lpthread -ldl -lm
@@ -109,7 +107,6 @@ report:
 	  "HDF5=$(HAVE_HDF5)=libhdf5-dev=required: model files" \
 	  "cJSON=$(HAVE_CJSON)=libcjson-dev=required: checkpoints" \
 	  "libcrypto=$(HAVE_CRYPTO)=libssl-dev=required: checksums" \
-	  "libarchive=$(HAVE_ARCHIVE)=libarchive-dev=required: checkpoints in zip archives" \
 	  "oneDNN=$(HAVE_ONEDNN)=libdnnl-dev=faster linear layers on AVX-512" \
 	  "libjpeg-turbo=$(HAVE_JPEG)=libjpeg62-turbo-dev=JPEG exactly as Pillow decodes it" \
 	  "stb_image=$(HAVE_STB)=libstb-dev=PNG, PSD, TGA" \

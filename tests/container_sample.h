@@ -1,6 +1,6 @@
 /*
  * container_sample: the files of tests/ref/containers (make_containers.py), opened, planned, and
- * held against the same weights as safetensors; for test_npz.c and test_onnx.c.
+ * held against the same weights as safetensors; for test_npz.c, test_onnx.c and test_keras.c.
  */
 #ifndef TESTS_CONTAINER_SAMPLE_H
 #define TESTS_CONTAINER_SAMPLE_H
@@ -74,20 +74,12 @@ struct compared {
 };
 
 /* Both give the same outputs: names, shapes and every bit. */
-static inline struct compared container_compare(const char *name, const char *reference,
-                                                const char *config) {
+static inline void container_equal(const struct conversion *x, const struct conversion *y,
+                                   const char *name) {
     static float a[8192], b[8192];
-    struct checkpoint ours, theirs;
-    struct conversion x, y;
-    struct compared counts = {0, 0, 0};
-    container_open(name, config, &ours);
-    container_open(reference, config, &theirs);
-    container_check(&ours);
-    container_plan(&ours, &x);
-    container_plan(&theirs, &y);
-    assert_int_equal(x.output_count, y.output_count);
-    for (size_t i = 0; i < x.output_count; i++) {
-        const struct conversion_tensor *s = &x.outputs[i], *t = &y.outputs[i];
+    assert_int_equal(x->output_count, y->output_count);
+    for (size_t i = 0; i < x->output_count; i++) {
+        const struct conversion_tensor *s = &x->outputs[i], *t = &y->outputs[i];
         assert_string_equal(s->name, t->name);
         assert_int_equal(s->rank, t->rank);
         assert_memory_equal(s->dims, t->dims, sizeof s->dims);
@@ -95,11 +87,29 @@ static inline struct compared container_compare(const char *name, const char *re
         assert_int_equal(container_values(t, b, COUNT_OF(b)), count);
         if (memcmp(a, b, count * sizeof a[0]) != 0) fail_msg("%s: %s differs", name, s->name);
     }
-    counts.outputs = x.output_count;
-    for (size_t i = 0; i < x.row_count; i++) {
-        counts.transposed += strcmp(x.rows[i].action, "transposed") == 0;
-        counts.dropped += strcmp(x.rows[i].action, "dropped") == 0;
+}
+
+static inline struct compared container_count(const struct conversion *x) {
+    struct compared counts = {x->output_count, 0, 0};
+    for (size_t i = 0; i < x->row_count; i++) {
+        counts.transposed += strcmp(x->rows[i].action, "transposed") == 0;
+        counts.dropped += strcmp(x->rows[i].action, "dropped") == 0;
     }
+    return counts;
+}
+
+static inline struct compared container_compare(const char *name, const char *reference,
+                                                const char *config) {
+    struct checkpoint ours, theirs;
+    struct conversion x, y;
+    struct compared counts;
+    container_open(name, config, &ours);
+    container_open(reference, config, &theirs);
+    container_check(&ours);
+    container_plan(&ours, &x);
+    container_plan(&theirs, &y);
+    container_equal(&x, &y, name);
+    counts = container_count(&x);
     conversion_release(&x);
     conversion_release(&y);
     checkpoint_release(&ours);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "weights/config.h"
+#include "weights/keras.h"
 #include "weights/params.h"
 
 /* Elements of one tensor that are read, the bound of memory: 1 MiB of fp32. */
@@ -100,8 +101,26 @@ static void read_rest(struct h5 *file) {
     }
 }
 
+/* As a file of Keras: every byte of every tensor. */
+static void read_keras(const uint8_t *data, size_t size) {
+    static char path[] = "fuzz";
+    struct checkpoint c = {.weights_path = path, .map = (void *)(uintptr_t)data, .map_size = size};
+    unsigned sum = 0;
+    if (good(keras_h5.parse(&c))) {
+        for (size_t i = 0; i < c.count; i++) {
+            for (size_t b = 0; b < c.tensors[i].bytes; b++)
+                sum += c.tensors[i].data[b];
+        }
+    }
+    (void)(volatile unsigned){sum};
+    c.map = NULL;
+    c.weights_path = NULL;
+    checkpoint_release(&c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct h5 *file;
+    read_keras(data, size);
     if (!good(h5_open_memory(data, size, "fuzz", &file))) return 0;
     read_words(file);
     read_parameters(file);
@@ -190,6 +209,9 @@ static const char *const corpus[] = {
     "tests/ref/hostile/virtual.h5",
     "tests/ref/vit_token.h5",
     "tests/ref/swin_v2_small.h5",
+    "tests/ref/keras/tf_model.h5",
+    "tests/ref/keras/vit_keras.h5",
+    "tests/ref/keras/hub_classifier.weights.h5",
 };
 
 static int run_round(long round) {

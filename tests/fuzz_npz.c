@@ -8,9 +8,7 @@
  */
 #include "tests/fuzz_containers.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
+#include "tests/zip_sample.h"
 #include "weights/npz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -70,31 +68,26 @@ static size_t array(const char *dims, size_t length, bool fortran, uint8_t *out)
 
 /* A zip of the shapes ("name:dims", a blank between); its size, 0 when it is too large. */
 static size_t build(const char *text, bool deflate, bool fortran, uint8_t *out) {
-    static uint8_t bytes[LARGEST];
-    size_t size = 0;
-    struct archive *a = archive_write_new();
-    bool ok = archive_write_set_format_zip(a) == ARCHIVE_OK &&
-              (deflate ? archive_write_zip_set_compression_deflate(a)
-                       : archive_write_zip_set_compression_store(a)) == ARCHIVE_OK &&
-              archive_write_open_memory(a, out, LARGEST, &size) == ARCHIVE_OK;
-    for (const char *at = text; ok && *at; at += strcspn(at, " "), at += strspn(at, " ")) {
-        char name[256];
+    static uint8_t bytes[4 * LARGEST];
+    static char names[64][256];
+    struct sample_member members[64];
+    size_t count = 0, used = 0, size;
+    for (const char *at = text; *at && count < COUNT_OF(members);
+         at += strcspn(at, " "), at += strspn(at, " ")) {
         const size_t length = strcspn(at, " "), colon = strcspn(at, ": ");
-        if (colon == 0 || colon >= length) continue;
-        const size_t written = array(at + colon + 1, length - colon - 1, fortran, bytes);
+        if (colon == 0 || colon >= length || used > 3 * LARGEST) continue;
+        const size_t written = array(at + colon + 1, length - colon - 1, fortran, bytes + used);
         if (written == 0) continue;
-        struct archive_entry *e = archive_entry_new();
-        snprintf(name, sizeof name, "%.*s.npy", (int)colon, at);
-        archive_entry_set_pathname(e, name);
-        archive_entry_set_filetype(e, AE_IFREG);
-        archive_entry_set_size(e, (int64_t)written);
-        ok = archive_write_header(a, e) == ARCHIVE_OK &&
-             archive_write_data(a, bytes, written) == (ssize_t)written;
-        archive_entry_free(e);
+        snprintf(names[count], sizeof names[count], "%.*s.npy", (int)colon, at);
+        members[count] = (struct sample_member){names[count], bytes + used, written};
+        count++;
+        used += written;
     }
-    ok = archive_write_close(a) == ARCHIVE_OK && ok;
-    archive_write_free(a);
-    return ok ? size : 0;
+    struct sample s = sample_pack(members, count, deflate);
+    size = s.size <= LARGEST ? s.size : 0;
+    memcpy(out, s.bytes, size);
+    free(s.bytes);
+    return size;
 }
 
 /* Digits become others, now and then a letter. */

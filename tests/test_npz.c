@@ -7,8 +7,6 @@
 #include "weights/layout.h"
 #include "weights/npz.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,6 +18,7 @@
 #include <cmocka.h>
 
 #include "tests/container_sample.h"
+#include "tests/zip_sample.h"
 
 /* ---- .npy ------------------------------------------------------------------------------------ */
 
@@ -180,32 +179,22 @@ struct entry {
 
 /* A zip in fresh memory. */
 static uint8_t *zip(const struct entry *entries, size_t count, bool deflate, size_t *size) {
-    const size_t room = (size_t)4 << 20;
-    uint8_t *out = malloc(room);
-    struct archive *a = archive_write_new();
-    assert_non_null(out);
-    assert_int_equal(archive_write_set_format_zip(a), ARCHIVE_OK);
-    assert_int_equal(deflate ? archive_write_zip_set_compression_deflate(a)
-                             : archive_write_zip_set_compression_store(a),
-                     ARCHIVE_OK);
-    assert_int_equal(archive_write_open_memory(a, out, room, size), ARCHIVE_OK);
+    struct sample_member members[8];
+    uint8_t *data[8];
+    struct sample s;
+    assert_true(count <= COUNT_OF(members));
     for (size_t i = 0; i < count; i++) {
         size_t bytes = entries[i].data;
-        uint8_t *data = entries[i].header ? npy(1, entries[i].header, -1, entries[i].data, &bytes)
-                                          : calloc(bytes + 1, 1);
-        struct archive_entry *e = archive_entry_new();
-        archive_entry_set_pathname(e, entries[i].name);
-        archive_entry_set_filetype(
-            e, entries[i].name[strlen(entries[i].name) - 1] == '/' ? AE_IFDIR : AE_IFREG);
-        archive_entry_set_size(e, (int64_t)bytes);
-        assert_int_equal(archive_write_header(a, e), ARCHIVE_OK);
-        if (bytes) assert_int_equal(archive_write_data(a, data, bytes), bytes);
-        archive_entry_free(e);
-        free(data);
+        data[i] = entries[i].header ? npy(1, entries[i].header, -1, entries[i].data, &bytes)
+                                    : calloc(bytes + 1, 1);
+        assert_non_null(data[i]);
+        members[i] = (struct sample_member){entries[i].name, data[i], bytes};
     }
-    assert_int_equal(archive_write_close(a), ARCHIVE_OK);
-    archive_write_free(a);
-    return out;
+    s = sample_pack(members, count, deflate);
+    for (size_t i = 0; i < count; i++)
+        free(data[i]);
+    *size = s.size;
+    return s.bytes;
 }
 
 /* The reader over bytes in memory. */
@@ -254,9 +243,17 @@ static const struct {
      1,
      false,
      "file: a.npy: is an array of Python objects"},
-    {"a name that climbs", {{"../a.npy", F4("(1,)"), 4}}, 1, false, "leaves the archive"},
-    {"a name that climbs inside", {{"a/../../b.npy", F4("(1,)"), 4}}, 1, false, "leaves the"},
-    {"an absolute name", {{"/etc/a.npy", F4("(1,)"), 4}}, 1, false, "leaves the archive"},
+    {"a name that climbs",
+     {{"../a.npy", F4("(1,)"), 4}},
+     1,
+     false,
+     "leads out with ..: '../a.npy'"},
+    {"a name that climbs inside",
+     {{"a/../../b.npy", F4("(1,)"), 4}},
+     1,
+     false,
+     "leads out with .."},
+    {"an absolute name", {{"/etc/a.npy", F4("(1,)"), 4}}, 1, false, "is absolute: '/etc/a.npy'"},
     {"a name twice", {{"a.npy", F4("(1,)"), 4}, {"a.npy", F4("(1,)"), 4}}, 2, false, "twice"},
     {"no array", {{"a.npy", F4("(1,)"), 4}, {"readme.txt", NULL, 4}}, 2, false, "no NumPy array"},
     {"a name that is only its suffix", {{".npy", F4("(1,)"), 4}}, 1, false, "no NumPy array"},
@@ -276,6 +273,40 @@ static void test_hostile_archives(void **state) {
         if (parse(bytes, size, &c) == ST_OK) fail_msg("%s: accepted", hostile[i].what);
         if (!strstr(fail_message(), hostile[i].says))
             fail_msg("%s: '%s', expected '%s'", hostile[i].what, fail_message(), hostile[i].says);
+        container_release(&c);
+        free(bytes);
+    }
+}
+
+/* A deflated array of 24 bytes, its directory (and local header) saying something else. */
+static const struct {
+    const char *what;
+    size_t at; /* in the entry of the directory */
+    uint32_t value;
+    const char *says;
+} lies[] = {
+    {"a size that is too small", 24, 100, "unpacks to more than its size"},
+    {"a size that is too large", 24, 200, "unpacks to less than its size"},
+    {"a size that no deflate stream has", 24, 0x7fffffff, "cannot unpack to"},
+    {"another checksum", 16, 1, "another checksum"},
+    {"another method", 10, 12, "compressed by method 12"},
+    {"stored after all", 10, 0, "two sizes"},
+    {"packed bytes that end early", 20, 20, "does not unpack"},
+};
+
+static void test_lying_archives(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(lies); i++) {
+        struct checkpoint c;
+        size_t size, at = 0;
+        uint8_t *bytes = zip(two, 1, true, &size);
+        while (memcmp(bytes + at, "PK\1\2", 4) != 0)
+            at++;
+        for (int b = 0; b < (lies[i].at == 10 ? 2 : 4); b++)
+            bytes[at + lies[i].at + (size_t)b] = (uint8_t)(lies[i].value >> (8 * b));
+        if (parse(bytes, size, &c) == ST_OK) fail_msg("%s: accepted", lies[i].what);
+        if (!strstr(fail_message(), lies[i].says))
+            fail_msg("%s: '%s', expected '%s'", lies[i].what, fail_message(), lies[i].says);
         container_release(&c);
         free(bytes);
     }
@@ -317,6 +348,62 @@ static void test_jax(void **state) {
         assert_int_equal(counts.transposed, 2 * 3 + 2 + i); /* of positions Fortran's order */
         assert_int_equal(counts.dropped, i);                /* the optimiser's step */
     }
+}
+
+static const struct {
+    const char *name;
+    enum name_fate fate;
+    const char *target;
+    int part, parts;
+    enum layout layout;
+} names[] = {
+    {"Transformer/encoderblock_11/MultiHeadDotProductAttention_1/value/kernel", NAME_USE,
+     "blocks.11.attn.qkv.weight", 2, 3, LAYOUT_HEADS_IN},
+    {"Transformer/encoderblock_3/MultiHeadDotProductAttention_0/query/bias", NAME_USE,
+     "blocks.3.attn.qkv.bias", 0, 3, LAYOUT_FLAT},
+    {"Transformer/encoderblock_0/LayerNorm_1/scale", NAME_USE, "blocks.0.norm2.weight", 0, 0,
+     LAYOUT_SAME},
+    {"Transformer/encoderblock_0/MlpBlock_0/Dense_1/kernel", NAME_USE, "blocks.0.mlp.fc2.weight", 0,
+     0, LAYOUT_MATRIX},
+    {"pos_embedding", NAME_USE, "pos_embed", 0, 0, LAYOUT_SAME},
+    {"MAPHead_0/MultiHeadDotProductAttention_0/value/kernel", NAME_USE, "attn_pool.kv.weight", 1, 2,
+     LAYOUT_HEADS_IN},
+    {"pre_logits/kernel", NAME_DROP, "", 0, 0, LAYOUT_SAME},
+    {"params/txt/Embed_0/embedding", NAME_DROP, "", 0, 0, LAYOUT_SAME},
+    {"Transformer/encoderblock/LayerNorm_0/scale", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"conv_root/kernel", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"block3/unit01/conv1/kernel", NAME_REFUSE, "", 0, 0, LAYOUT_SAME},
+    {"Transformer/encoderblock_0/LayerNorm_3/scale", NAME_UNKNOWN, "", 0, 0, LAYOUT_SAME},
+};
+
+static void test_jax_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct name_result r;
+        names_map(&names_jax, names[i].name, &r);
+        if (r.fate != names[i].fate || strcmp(r.target, names[i].target) != 0 ||
+            r.part != names[i].part || r.parts != names[i].parts || r.layout != names[i].layout)
+            fail_msg("%s: fate %d, '%s', part %d of %d, layout %d", names[i].name, r.fate, r.target,
+                     r.part, r.parts, r.layout);
+    }
+}
+
+/* The head of 2020's files reads pre_logits, so it goes with it. */
+static void test_headless(void **state) {
+    (void)state;
+    struct checkpoint c;
+    struct conversion conversion;
+    container_open("jax.npz", NULL, &c);
+    for (size_t i = 0; i < c.count; i++) { /* some other array, in its place in the order */
+        if (strcmp(c.tensors[i].name, "head/kernel") != 0) continue;
+        mem_free(c.tensors[i].name);
+        c.tensors[i].name = str_copy("pre_logits/kernel");
+    }
+    assert_int_equal(tensors_sort(c.tensors, c.count, "file"), ST_OK);
+    container_plan(&c, &conversion);
+    assert_int_equal(conversion.classes, 0);
+    conversion_release(&conversion);
+    checkpoint_release(&c);
 }
 
 static void test_jax_settings(void **state) {
@@ -394,15 +481,12 @@ static void test_layouts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_arrays),
-        cmocka_unit_test(test_bad_arrays),
-        cmocka_unit_test(test_cut_arrays),
-        cmocka_unit_test(test_archive),
-        cmocka_unit_test(test_hostile_archives),
-        cmocka_unit_test(test_broken_archives),
-        cmocka_unit_test(test_jax),
-        cmocka_unit_test(test_jax_settings),
-        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_good_arrays),      cmocka_unit_test(test_bad_arrays),
+        cmocka_unit_test(test_cut_arrays),       cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_hostile_archives), cmocka_unit_test(test_lying_archives),
+        cmocka_unit_test(test_broken_archives),  cmocka_unit_test(test_jax),
+        cmocka_unit_test(test_jax_settings),     cmocka_unit_test(test_jax_names),
+        cmocka_unit_test(test_headless),         cmocka_unit_test(test_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

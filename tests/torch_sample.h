@@ -7,93 +7,9 @@
 
 #include "weights/torch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/zip_sample.h"
 
 #define SAMPLE_REF "tests/ref/torch_"
-
-struct sample_entry {
-    const char *name;
-    const void *data;
-    size_t size;
-    int method;       /* 0: stored */
-    size_t full_size; /* when compressed */
-    int wide;         /* 1: sizes and offset in a zip64 field; 2: and the size lies */
-};
-
-struct sample {
-    uint8_t *bytes;
-    size_t size, capacity;
-};
-
-static inline void sample_put(struct sample *s, const void *bytes, size_t size) {
-    if (s->size + size > s->capacity) {
-        s->capacity = 2 * (s->size + size);
-        s->bytes = realloc(s->bytes, s->capacity);
-        if (!s->bytes) abort();
-    }
-    if (size) memcpy(s->bytes + s->size, bytes, size);
-    s->size += size;
-}
-
-static inline void sample_number(struct sample *s, uint64_t value, int bytes) {
-    uint8_t at[8];
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-    sample_put(s, at, (size_t)bytes);
-}
-
-/* One entry's header, local (central false) or of the directory. */
-static inline void sample_header(struct sample *s, const struct sample_entry *e, size_t offset,
-                                 bool central) {
-    const bool wide = central && e->wide;
-    sample_put(s, central ? "PK\1\2" : "PK\3\4", 4);
-    if (central) sample_number(s, 20, 2);
-    sample_number(s, 20, 2);
-    sample_number(s, 0, 2); /* flags */
-    sample_number(s, (uint64_t)e->method, 2);
-    sample_number(s, 0, 4); /* time, date */
-    sample_number(s, 0, 4); /* checksum: none */
-    sample_number(s, wide ? UINT32_MAX : e->size, 4);
-    sample_number(s, wide ? UINT32_MAX : e->method ? e->full_size : e->size, 4);
-    sample_number(s, strlen(e->name), 2);
-    sample_number(s, wide ? 4 + 24 : 0, 2);
-    if (central) {
-        sample_number(s, 0, 4); /* comment, disk */
-        sample_number(s, 0, 2);
-        sample_number(s, 0, 4);
-        sample_number(s, wide ? UINT32_MAX : offset, 4);
-    }
-    sample_put(s, e->name, strlen(e->name));
-    if (!wide) return;
-    sample_number(s, 1, 2);
-    sample_number(s, 24, 2);
-    sample_number(s, e->wide == 2 ? UINT64_MAX / 2 : e->size, 8);
-    sample_number(s, e->wide == 2 ? UINT64_MAX / 2 : e->size, 8);
-    sample_number(s, offset, 8);
-}
-
-static inline struct sample sample_zip(const struct sample_entry *entries, size_t count) {
-    struct sample s = {0};
-    size_t offsets[64], begin, size;
-    for (size_t i = 0; i < count; i++) {
-        offsets[i] = s.size;
-        sample_header(&s, &entries[i], 0, false);
-        sample_put(&s, entries[i].data, entries[i].size);
-    }
-    begin = s.size;
-    for (size_t i = 0; i < count; i++)
-        sample_header(&s, &entries[i], offsets[i], true);
-    size = s.size - begin;
-    sample_put(&s, "PK\5\6\0\0\0\0", 8);
-    sample_number(&s, count, 2);
-    sample_number(&s, count, 2);
-    sample_number(&s, size, 4);
-    sample_number(&s, begin, 4);
-    sample_number(&s, 0, 2);
-    return s;
-}
 
 /* The archive of one pickle and one storage "0" of `storage` zeros. */
 static inline struct sample sample_archive(const void *pickle, size_t size, size_t storage) {

@@ -220,25 +220,27 @@ static const struct cli_option rows[] = {
 int cmd_convert(int argc, char **argv) {
     struct convert_command o = {0};
     const struct cli_group groups[] = {{"Options of convert", rows, COUNT_OF(rows), &o}};
-    const struct cli cli = {.command = "convert",
-                            .synopsis = "[OPTION]... CHECKPOINT -o FILE",
-                            .about = "Converts a public checkpoint (a safetensors or PyTorch file, "
-                                     "an index of several, or a\n"
-                                     "folder of them with config.json) to a vitrine model: a ViT "
-                                     "of timm, DeiT, MAE, DINOv2\n"
-                                     "or transformers, a Swin v1 or v2 of timm or of its own code. "
-                                     "Nothing of a PyTorch file\n"
-                                     "is run.",
-                            .examples =
-                                "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
-                                "  vitrine convert checkpoint.pth --key model_ema -o model.h5\n"
-                                "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
-                                "--labels imagenet-1k -o deit.h5\n",
-                            .groups = groups,
-                            .group_count = COUNT_OF(groups),
-                            .min_args = 0,
-                            .max_args = 1,
-                            .args_wanted = "a checkpoint"};
+    const struct cli cli = {
+        .command = "convert",
+        .synopsis = "[OPTION]... CHECKPOINT -o FILE",
+        .about =
+            "Converts a public checkpoint (safetensors, PyTorch, an index of several of these; "
+            "ONNX; Keras;\n"
+            ".npz of JAX; or a folder of them with config.json) to a vitrine model: a ViT of "
+            "timm, DeiT, MAE,\n"
+            "DINOv2, transformers, keras_hub or Google's JAX code, a Swin v1 or v2 of timm or of "
+            "its own code.\n"
+            "Nothing of a PyTorch file is run.",
+        .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
+                    "  vitrine convert checkpoint.pth --key model_ema -o model.h5\n"
+                    "  vitrine convert deit.safetensors --arch deit_tiny_patch16_224 "
+                    "--labels imagenet-1k -o deit.h5\n"
+                    "  vitrine convert B_16-i21k-300ep.npz --activation gelu -o vit_base.h5\n",
+        .groups = groups,
+        .group_count = COUNT_OF(groups),
+        .min_args = 0,
+        .max_args = 1,
+        .args_wanted = "a checkpoint"};
     struct cli_args args;
     enum status st = ST_OK;
     int code = cli_parse(&cli, argc, argv, &args);

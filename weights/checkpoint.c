@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "weights/checkpoint_shards.h"
+#include "weights/keras.h"
 #include "weights/npz.h"
 #include "weights/onnx.h"
 #include "weights/safetensors.h"
@@ -27,8 +28,8 @@ static const struct {
     size_t offset, length;
     const char *mark, *what;
 } foreign[] = {
-    {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file (Keras, or a vitrine model already)"},
-    {0, 4, "PK\x03\x04", NULL}, /* looked into below */
+    {0, 8, "\x89HDF\r\n\x1a\n", NULL}, /* looked into below, as is a zip */
+    {0, 4, "PK\x03\x04", NULL},
     {0, 2, "\x80\x02", "a Python pickle, and none of torch.save"},
     {0, 2, "\x80\x03", "a Python pickle, and none of torch.save"},
     {0, 2, "\x80\x04", "a Python pickle, and none of torch.save"},
@@ -49,6 +50,7 @@ static const struct {
 };
 
 static const char npz_kind[] = "a NumPy archive (.npz)";
+static const char keras_kind[] = "a Keras archive (.keras)";
 
 static bool contains(const uint8_t *bytes, size_t size, const char *word) {
     size_t length = strlen(word);
@@ -65,7 +67,7 @@ static bool contains(const uint8_t *bytes, size_t size, const char *word) {
 static const char *zip_kind(const uint8_t *bytes, size_t size) {
     size_t tail = size > 1 << 20 ? 1 << 20 : size;
     if (contains(bytes + size - tail, tail, ".npy")) return npz_kind;
-    if (contains(bytes + size - tail, tail, "model.weights.h5")) return "a Keras archive (.keras)";
+    if (contains(bytes + size - tail, tail, "model.weights.h5")) return keras_kind;
     return "a zip archive";
 }
 
@@ -74,7 +76,8 @@ static const char *foreign_kind(const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i < COUNT_OF(foreign); i++) {
         if (size < foreign[i].offset + foreign[i].length) continue;
         if (memcmp(bytes + foreign[i].offset, foreign[i].mark, foreign[i].length) != 0) continue;
-        return foreign[i].what ? foreign[i].what : zip_kind(bytes, size);
+        if (foreign[i].what) return foreign[i].what;
+        return bytes[0] == 'P' ? zip_kind(bytes, size) : keras_foreign(bytes, size);
     }
     if (size > 1 && (bytes[0] == '{' || bytes[0] == '[') && (size < 9 || bytes[8] != '{'))
         return "JSON text";
@@ -151,12 +154,13 @@ out:
 static enum status folder_weights(const char *folder, char **out) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
-                                        "model.weights.h5",  "tf_model.h5"};
+                                        "tf_model.h5",       "model.weights.h5",
+                                        "model.weights.json"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *path = str_format("%s/%s", folder, names[i]);
         if (!path) return ST_NOMEM;
         bool found = access(path, F_OK) == 0;
-        if (found && i < 4) {
+        if (found && i < 6) {
             *out = path;
             return ST_OK;
         }
@@ -165,7 +169,10 @@ static enum status folder_weights(const char *folder, char **out) {
             return fail(ST_FORMAT, "%s: holds %s, which vitrine does not convert", folder,
                         names[i]);
     }
-    return fail(ST_IO, "%s: a folder without model.safetensors or pytorch_model.bin", folder);
+    return fail(ST_IO,
+                "%s: a folder without model.safetensors, pytorch_model.bin, tf_model.h5 "
+                "or model.weights.h5",
+                folder);
 }
 
 /* The folder of a path: all before the last slash. */
@@ -179,7 +186,11 @@ static char *folder_of(const char *path) {
 
 /* A zip whose entries are .npy files. */
 static bool is_npz(const uint8_t *bytes, size_t size) {
-    return foreign_kind(bytes, size) == npz_kind;
+    return bytes[0] == 'P' && foreign_kind(bytes, size) == npz_kind;
+}
+
+static bool is_keras_archive(const uint8_t *bytes, size_t size) {
+    return bytes[0] == 'P' && foreign_kind(bytes, size) == keras_kind;
 }
 
 /* A length of 8 bytes and JSON behind it; what is nothing else is taken for it, read strictly. */
@@ -200,6 +211,8 @@ static const struct container *const containers[] = {
     &torch_zip,
     &torch_legacy,
     &(const struct container){"npz", is_npz, npz_parse},
+    &keras_h5,
+    &(const struct container){"Keras archive", is_keras_archive, keras_parse_archive},
     &(const struct container){"ONNX", onnx_recognise, onnx_parse},
     &(const struct container){"safetensors", is_safetensors, parse_safetensors},
 };
@@ -215,7 +228,9 @@ static enum status parse_file(struct checkpoint *out) {
                     out->weights_path, out->container);
     }
     kind = foreign_kind(out->map, out->map_size);
-    return fail(ST_FORMAT, "%s: is %s; vitrine converts safetensors, PyTorch, .npz and ONNX files",
+    return fail(ST_FORMAT,
+                "%s: is %s; vitrine converts safetensors, PyTorch, .npz, ONNX and Keras "
+                "files",
                 out->weights_path, kind ? kind : "of no kind that is known");
 }
 
@@ -230,7 +245,8 @@ bool checkpoint_likely(const char *path) {
         return likely;
     }
     if (checkpoint_is_index(path)) return true;
-    if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK) return false;
+    if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK || !c.map)
+        return false;
     for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++)
         likely = containers[i]->recognise(c.map, c.map_size);
     if (likely && is_safetensors(c.map, c.map_size)) /* which is what nothing else is, too */

@@ -39,9 +39,9 @@ struct checkpoint {
 
 /*
  * A file; an index of several (*.index.json); or a folder with one of them under its usual name
- * (model.safetensors, pytorch_model.bin) and config.json. `key`: which model of a file that holds
- * more than one, its keys with dots between; NULL chooses as README.md says. ST_IO, ST_FORMAT,
- * ST_USAGE.
+ * (model.safetensors, pytorch_model.bin, tf_model.h5, model.weights.h5) and config.json. `key`:
+ * which model of a file that holds more than one, its keys with dots between; NULL chooses as
+ * README.md says. ST_IO, ST_FORMAT, ST_USAGE.
  */
 enum status checkpoint_open(const char *path, const char *key, struct checkpoint *out) MUST_CHECK;
 void checkpoint_release(struct checkpoint *checkpoint);

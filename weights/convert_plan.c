@@ -83,10 +83,12 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
     return ST_OK;
 }
 
-/* A Swin has the marker of timm's ViT as well, so it is asked for first. */
+/* A Swin has the marker of timm's ViT as well, vit-keras that of JAX: they are asked for first. */
 static enum status find_origin(struct plan *plan) {
     static const struct name_origin *const origins[] = {
-        &names_swin_official, &names_swin, &names_timm, &names_transformers, &names_jax};
+        &names_swin_official,   &names_swin,      &names_timm,           &names_transformers,
+        &names_transformers_tf, &names_keras_hub, &names_keras_hub_swin, &names_vit_keras,
+        &names_vit_keras_3,     &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);
@@ -97,8 +99,9 @@ static enum status find_origin(struct plan *plan) {
     if (plan->origin) return ST_OK;
     return fail(ST_FORMAT,
                 "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, "
-                "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers) or "
-                "embedding/kernel (Google's JAX ViT); the first is %.100s",
+                "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers), "
+                "embedding/kernel (Google's JAX ViT) or as in keras_hub, vit-keras or "
+                "transformers' TensorFlow code; the first is %.100s",
                 c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
 }
 

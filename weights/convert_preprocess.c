@@ -296,7 +296,7 @@ enum status plan_settle_preprocess(struct plan *plan) {
     if (plan->timm_config && cJSON_IsObject(cfg)) {
         TRY(timm_preprocess(cfg, out));
         from = CONFIG;
-    } else if (plan->origin == &names_transformers && plan->processor) {
+    } else if (plan->origin->transformers && plan->processor) {
         TRY(transformers_preprocess(plan->processor, out));
         from = PROCESSOR;
     } else if (plan->arch) {

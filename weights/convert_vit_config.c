@@ -78,10 +78,38 @@ static int heads_by_width(int dim) {
     return dim == 1280 || dim == 1408 || dim == 1664 ? 16 : dim % 64 == 0 ? dim / 64 : 0;
 }
 
-/* Queries' norms know the head's width; nothing else in the tensors does. */
-static enum status settle_heads(struct plan *plan, struct vit_config *c) {
+static size_t kernel_width(const struct conversion_tensor *qkv) {
+    const struct tensor *part = qkv->part[0];
+    return qkv->layout[0] == LAYOUT_HEADS_IN && part->rank == 3 ? part->dims[2] : 0;
+}
+
+/* Channels of a head: queries' norms know, and kernels that keep the heads apart; else 0. */
+static size_t head_width(const struct plan *plan) {
     const struct conversion_tensor *norm = plan_find(plan, "blocks.0.attn.q_norm.weight");
-    const size_t width = norm ? norm->dims[0] : 0;
+    const struct conversion_tensor *qkv = plan_find(plan, "blocks.0.attn.qkv.weight");
+    if (norm) return norm->dims[0];
+    return qkv ? kernel_width(qkv) : 0;
+}
+
+/* Kernels that keep the heads apart agree with each other, and with the norms. */
+static enum status check_width(const struct plan *plan, size_t width) {
+    for (size_t i = 0; i < plan->out->output_count; i++) {
+        const struct conversion_tensor *t = &plan->out->outputs[i];
+        for (int p = 0; p < t->parts; p++) {
+            if (t->layout[p] != LAYOUT_HEADS_IN || t->part[p]->rank != 3 ||
+                strncmp(t->name, "blocks.", 7) != 0 || t->part[p]->dims[2] == width)
+                continue;
+            return fail(ST_SHAPE, "%s: %s has heads of %zu channels, others of %zu",
+                        plan->checkpoint->weights_path, t->part[p]->name, t->part[p]->dims[2],
+                        width);
+        }
+    }
+    return ST_OK;
+}
+
+static enum status settle_heads(struct plan *plan, struct vit_config *c) {
+    const size_t width = head_width(plan);
+    TRY(check_width(plan, width));
     if (!c->heads && width) c->heads = (int)((size_t)c->dim / width);
     if (!c->heads) c->heads = plan->arch ? plan->arch->heads : heads_by_width(c->dim);
     if (width && (size_t)c->heads * width != (size_t)c->dim)
@@ -105,6 +133,9 @@ static enum status settle_network(struct plan *plan) {
     if (plan->transformers_config && !plan->options->arch)
         TRY(transformers_settings(plan, c, &act));
     if (plan->timm_config) TRY(timm_settings(plan, c, &pool, &act));
+    if (plan->origin == &names_keras_hub && !c->class_token)
+        return fail(ST_FORMAT, "%s: a keras_hub ViT without a class token, which is not converted",
+                    plan->checkpoint->weights_path);
     if (plan->checkpoint->norm_eps > 0) c->norm_eps = plan->checkpoint->norm_eps;
     if (c->norm_eps == 0)
         c->norm_eps = plan->arch ? plan->arch->norm_eps : c->pre_norm ? 1e-5 : 1e-6;

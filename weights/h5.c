@@ -1,6 +1,6 @@
 /*
  * h5: opening, creating and closing HDF5 files, types, links and groups; see h5.h. Attributes are
- * in h5_attr.c, datasets in h5_data.c, strings in h5_heap.c.
+ * in h5_attr.c, datasets in h5_data.c, lists of them in h5_list.c, strings in h5_heap.c.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -84,6 +84,9 @@ enum status h5_make_group(struct h5 *file, const char *group) MUST_CHECK;
 /* The datasets directly in `group`, sorted by name, groups left out; h5_free_datasets releases. */
 enum status h5_list(struct h5 *file, const char *group, struct h5_dataset **out,
                     size_t *count) MUST_CHECK;
+/* All below `group`, in its groups and theirs; the names are paths below it, "a/b/0". */
+enum status h5_walk(struct h5 *file, const char *group, struct h5_dataset **out,
+                    size_t *count) MUST_CHECK;
 void h5_free_datasets(struct h5_dataset *datasets, size_t count);
 enum status h5_info(struct h5 *file, const char *dataset,
                     struct h5_dataset *out) MUST_CHECK; /* out->name owned */
@@ -98,6 +101,11 @@ enum status h5_read_raw(struct h5 *file, const char *dataset, enum dtype dtype, 
                         size_t count) MUST_CHECK;
 enum status h5_read_strings(struct h5 *file, const char *dataset, size_t limit, char ***out,
                             size_t *count) MUST_CHECK; /* h5_free_names releases */
+/*
+ * Where a dataset's elements lie in the bytes that h5_open_memory was given: all of them, in one
+ * piece and little endian. ST_FORMAT where they are chunked, compressed, big-endian or outside.
+ */
+enum status h5_place(struct h5 *file, const char *dataset, const uint8_t **out) MUST_CHECK;
 
 enum status h5_write(struct h5 *file, const char *dataset, enum dtype dtype, int rank,
                      const size_t *dims, const void *data) MUST_CHECK;

@@ -214,6 +214,38 @@ out:
     return st;
 }
 
+/* A whole dataset as it lies in the image, checked by open_data and inside it. */
+static enum status find_place(struct h5 *file, const char *path, const struct data *data,
+                              const uint8_t **out) {
+    const haddr_t offset = data->count ? H5Dget_offset(data->id) : 0;
+    hid_t create = H5Dget_create_plist(data->id);
+    const bool whole = create >= 0 && H5Pget_layout(create) == H5D_CONTIGUOUS;
+    if (create >= 0) H5Pclose(create);
+    if (data->info.dtype == DT_OTHER) return wrong_type(file, path, data, "numbers");
+    if (!whole)
+        return fail(ST_FORMAT,
+                    "%s: %s: is stored in pieces, perhaps compressed, expected it in one piece: "
+                    "rewrite the file with h5repack -l CONTI -f NONE",
+                    file->name, path);
+    if (data->cell > 1 && H5Tget_order(data->type) == H5T_ORDER_BE)
+        return fail(ST_FORMAT, "%s: %s: is big-endian, expected little-endian numbers", file->name,
+                    path);
+    if (offset == HADDR_UNDEF || offset > file->size || data->stored > file->size - offset)
+        return fail(ST_FORMAT, "%s: %s: points behind the end of the file", file->name, path);
+    *out = file->image + offset;
+    return ST_OK;
+}
+
+enum status h5_place(struct h5 *file, const char *dataset, const uint8_t **out) {
+    struct data data;
+    enum status st;
+    TRY(open_data(file, dataset, &data));
+    st = file->image ? find_place(file, dataset, &data, out)
+                     : fail(ST_USAGE, "%s: is not in memory", file->name);
+    close_data(&data);
+    return st;
+}
+
 /*
  * Cells (count, cell) of references or of padded bytes -> list. All text together is in the file.
  */
@@ -268,81 +300,6 @@ out:
     mem_free(cells);
     close_data(&data);
     return st;
-}
-
-/* The state of a walk over links; HDF5 hands it to each call. */
-struct link_walk {
-    struct h5 *file;
-    const char *group;
-    struct h5_names list;
-    enum status st;
-};
-
-static herr_t each_link(hid_t id, const char *name, const H5L_info_t *info, void *data) {
-    struct link_walk *walk = data;
-    (void)id, (void)info;
-    walk->st = h5_names_add(walk->file, walk->group, &walk->list, name);
-    return walk->st == ST_OK ? 0 : -1;
-}
-
-static enum status list_names(struct h5 *file, const char *group, struct h5_names *out) {
-    struct link_walk walk = {.file = file, .group = group, .st = ST_OK};
-    hid_t id;
-    TRY(h5_open_object(file, group, ST_FORMAT, &id));
-    if (H5Iget_type(id) != H5I_GROUP)
-        walk.st = fail(ST_FORMAT, "%s: %s: is no group, expected one", file->name, group);
-    else if (H5Literate(id, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, each_link, &walk) < 0 &&
-             walk.st == ST_OK)
-        walk.st = fail(ST_FORMAT, "%s: %s: cannot be listed (%s)", file->name, group, h5_reason());
-    H5Oclose(id);
-    h5_names_sort(&walk.list);
-    *out = walk.list;
-    return walk.st;
-}
-
-/* Whether the object at `path` is a dataset; links that are refused are an error. */
-static enum status is_dataset(struct h5 *file, const char *path, bool *out) {
-    hid_t id;
-    TRY(h5_open_object(file, path, ST_FORMAT, &id));
-    *out = H5Iget_type(id) == H5I_DATASET;
-    H5Oclose(id);
-    return ST_OK;
-}
-
-enum status h5_list(struct h5 *file, const char *group, struct h5_dataset **out, size_t *count) {
-    struct h5_names list = {0};
-    struct h5_dataset *datasets = NULL;
-    size_t found = 0;
-    enum status st;
-    TRY_OUT(list_names(file, group, &list));
-    datasets = mem_zalloc(list.count, sizeof *datasets);
-    if (!datasets) {
-        st = ST_NOMEM;
-        goto out;
-    }
-    for (size_t i = 0; i < list.count && st == ST_OK; i++) {
-        bool dataset = false;
-        char *path = str_format("%s/%s", strcmp(group, "/") ? group : "", list.names[i]);
-        st = path ? is_dataset(file, path, &dataset) : ST_NOMEM;
-        if (st == ST_OK && dataset) st = h5_info(file, path, &datasets[found]);
-        if (st == ST_OK && dataset) found++;
-        mem_free(path);
-    }
-out:
-    h5_free_names(list.names, list.count);
-    if (st != ST_OK) {
-        h5_free_datasets(datasets, found);
-        return st;
-    }
-    *out = datasets;
-    *count = found;
-    return ST_OK;
-}
-
-void h5_free_datasets(struct h5_dataset *datasets, size_t count) {
-    for (size_t i = 0; i < count && datasets; i++)
-        mem_free(datasets[i].name);
-    mem_free(datasets);
 }
 
 /* Creates a dataset without times, so that equal models are equal files; chunk NULL: contiguous. */

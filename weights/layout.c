@@ -16,6 +16,7 @@ static const struct {
     bool folded;  /* ... one together */
 } layouts[] = {
     [LAYOUT_SAME] = {"array", 0, {0}, 1, false},
+    [LAYOUT_ROWS] = {"(rows, width) table", 0, {0}, 1, false},
     [LAYOUT_FLAT] = {"array", 0, {0}, 0, true},
     [LAYOUT_MATRIX] = {"(in, out) matrix", 2, {1, 0}, 1, false},
     [LAYOUT_CONV] = {"(height, width, in, out) kernel", 4, {3, 2, 0, 1}, 1, false},
@@ -50,6 +51,12 @@ bool layout_shape(enum layout layout, const struct tensor *tensor, size_t *dims,
         memcpy(dims, tensor->dims, sizeof tensor->dims);
         *rank = tensor->rank;
         return true;
+    }
+    if (layout == LAYOUT_ROWS) {
+        dims[0] = 1;
+        memcpy(dims + 1, tensor->dims, 2 * sizeof *dims);
+        *rank = 3;
+        return tensor->rank == 2;
     }
     if (layout == LAYOUT_FLAT) {
         dims[0] = tensor_count(tensor);

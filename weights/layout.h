@@ -11,6 +11,7 @@
 /* D of one head, H heads; the canonical shape behind the arrow. */
 enum layout {
     LAYOUT_SAME,
+    LAYOUT_ROWS,     /* (rows, width) -> (1, rows, width): positions of keras_hub */
     LAYOUT_FLAT,     /* any -> (product): a bias (H, D) */
     LAYOUT_MATRIX,   /* (in, out) -> (out, in): a dense kernel of JAX and Keras */
     LAYOUT_CONV,     /* (h, w, in, out) -> (out, in, h, w) */

@@ -6,7 +6,7 @@
 
 #define MAX_INDICES 2
 
-/* Other layouts, told by a tensor (or, ending in '.', by a beginning). */
+/* Other layouts, told by a tensor (or, ending in '.' or '/', by a beginning). */
 static const struct {
     const char *name, *what;
 } foreign[] = {
@@ -22,6 +22,18 @@ static const struct {
     {"stages.0.blocks.0.attn.meta_mlp.fc1.weight",
      "this is a Swin v2 of another kind (timm's swinv2_cr), which vitrine does not run"},
     {"vision_model.", "this is a CLIP or SigLIP of transformers, which is not converted yet"},
+    {"swin/", "this is a Swin of transformers' TensorFlow code, which is not converted"},
+    {"patching_and_embedding/",
+     "this is KerasCV's ViT, whose layers are told by their order alone, which is not converted"},
+    {"layers/patching_and_embedding/",
+     "this is KerasCV's ViT, whose layers are told by their order alone, which is not converted"},
+    {"positional_embedding/", "this is a ViT of keras-cv-attention-models, which is not converted"},
+    {"layers/dei_t_embeddings/", "this is keras_hub's DeiT, which is not converted"},
+    {"layers/dei_t_backbone/", "this is keras_hub's DeiT, which is not converted"},
+    {"layers/dinov2_embedding/", "this is keras_hub's DINOv2, which is not converted"},
+    {"layers/dinov2_backbone/", "this is keras_hub's DINOv2, which is not converted"},
+    {"layers/dinov3_embedding/", "this is keras_hub's DINOv3, which is not converted"},
+    {"layers/dinov3_backbone/", "this is keras_hub's DINOv3, which is not converted"},
     {"blocks.0.attns.0.norm.weight",
      "its blocks run attentions side by side, which vitrine's ViT does not"},
     {"blocks.0.in_proj.weight",
@@ -33,7 +45,7 @@ static const struct {
 const char *names_foreign(const char *name) {
     for (size_t i = 0; i < COUNT_OF(foreign); i++) {
         size_t length = strlen(foreign[i].name);
-        bool beginning = foreign[i].name[length - 1] == '.';
+        bool beginning = strchr("./", foreign[i].name[length - 1]) != NULL;
         if (strncmp(name, foreign[i].name, length) == 0 && (beginning || !name[length]))
             return foreign[i].what;
     }

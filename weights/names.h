@@ -51,11 +51,13 @@ struct name_origin {
     const char *crop_rounding; /* how it rounds a centre crop */
     const char *activation;    /* what its own code computes; NULL: what the architecture says */
     const char *headless;      /* the tensor whose presence makes the head unusable; or NULL */
+    bool transformers;         /* config.json and preprocessor_config.json are transformers' */
     bool unit_range;           /* its pictures are scaled to [-1, 1]: mean and std are 0.5 */
 };
 
 extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official,
-    names_jax;
+    names_jax, names_transformers_tf, names_keras_hub, names_keras_hub_swin, names_vit_keras,
+    names_vit_keras_3;
 extern const char *const names_timm_prefixes[]; /* ends with NULL */
 
 /* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */

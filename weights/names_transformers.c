@@ -79,4 +79,5 @@ const struct name_origin names_transformers = {
     .block = NULL,
     .resample = RESAMPLE_BICUBIC,
     .crop_rounding = "floor",
+    .transformers = true,
 };

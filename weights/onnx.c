@@ -109,7 +109,7 @@ static enum status join_positions(struct builder *b, const struct onnx_tensor *f
     struct tensor head = {0};
     TRY(tensor_data(b->out, first, t->name, &head));
     uint8_t *memory = take_memory(b, head.bytes + t->bytes);
-    memcpy(memory, head.data, head.bytes);
+    if (head.data) memcpy(memory, head.data, head.bytes);
     memcpy(memory + head.bytes, t->data, t->bytes);
     t->data = memory;
     t->bytes += head.bytes;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define END_BYTES     22 /* of the end record without its comment */
 #define LOCATOR_BYTES 20 /* of the zip64 locator, right before the end record */
@@ -10,6 +11,8 @@
 #define CENTRAL_BYTES 46
 #define LOCAL_BYTES   30
 #define ENTRIES_MAX   ((size_t)1 << 20)
+#define DEFLATE_MOST  1032              /* bytes of one, at best (zlib's technical details) */
+#define PIECE         ((size_t)1 << 30) /* zlib counts in 32 bits */
 
 struct reader {
     const uint8_t *bytes;
@@ -134,9 +137,12 @@ static enum status read_local(const struct reader *r, uint64_t offset, uint64_t 
     if (header > r->begin - offset || size > r->begin - offset - header)
         return fail(ST_FORMAT, "%s: zip entry %.*s of %ju bytes reaches beyond the file", r->path,
                     shown, e->name, (uintmax_t)size);
-    if (e->method == 0 && size != e->full_size)
+    if (e->method == ZIP_STORED && size != e->full_size)
         return fail(ST_FORMAT, "%s: zip entry %.*s is stored, but has two sizes", r->path, shown,
                     e->name);
+    if (e->method == ZIP_DEFLATED && e->full_size / DEFLATE_MOST > size)
+        return fail(ST_FORMAT, "%s: zip entry %.*s claims %zu bytes, which %ju cannot unpack to",
+                    r->path, shown, e->name, e->full_size, (uintmax_t)size);
     e->data = r->bytes + offset + header;
     e->size = (size_t)size;
     extent->begin = (size_t)offset;
@@ -249,4 +255,57 @@ const struct zip_entry *zip_find(const struct zip *zip, const char *name, size_t
     const struct zip_entry key = {.name = name, .name_length = length};
     if (zip->count == 0) return NULL;
     return bsearch(&key, zip->entries, zip->count, sizeof key, by_name);
+}
+
+/* ---- unpacking ------------------------------------------------------------------------------- */
+
+static enum status damaged(const struct zip_entry *e, const char *path, const char *what) {
+    return fail(ST_FORMAT, "%s: zip entry %.*s %s: the file is damaged", path,
+                (int)(e->name_length > 80 ? 80 : e->name_length), e->name, what);
+}
+
+static size_t at_most(size_t size) {
+    return size < PIECE ? size : PIECE;
+}
+
+/* Ends with the stream, with dst full or with the input used up; never writes beyond full_size. */
+static enum status inflate_entry(const struct zip_entry *e, const char *path, uint8_t *dst) {
+    z_stream stream = {0};
+    size_t taken = 0, given = 0;
+    uint8_t beyond; /* where a stream that is longer shows it; and a place for an empty one */
+    int code = inflateInit2(&stream, -MAX_WBITS);
+    if (code != Z_OK) return fail(ST_NOMEM, "%s: zlib does not start", path);
+    while (code == Z_OK) {
+        const size_t in = at_most(e->size - taken), room = at_most(e->full_size - given);
+        stream.next_in = (z_const Bytef *)(uintptr_t)(e->data + taken);
+        stream.avail_in = (uInt)in;
+        stream.next_out = room ? dst + given : &beyond;
+        stream.avail_out = room ? (uInt)room : 1;
+        code = inflate(&stream, Z_NO_FLUSH);
+        taken += in - stream.avail_in;
+        if (room == 0 && stream.avail_out == 0) code = Z_BUF_ERROR;
+        given += room ? room - stream.avail_out : 0;
+    }
+    inflateEnd(&stream);
+    if (code == Z_MEM_ERROR) return fail(ST_NOMEM, "%s: no memory for zlib", path);
+    if (code == Z_BUF_ERROR && given == e->full_size)
+        return damaged(e, path, "unpacks to more than its size");
+    if (code != Z_STREAM_END) return damaged(e, path, "does not unpack");
+    if (given != e->full_size) return damaged(e, path, "unpacks to less than its size");
+    if (taken != e->size) return damaged(e, path, "goes on behind its end");
+    return ST_OK;
+}
+
+enum status zip_unpack(const struct zip_entry *entry, const char *path, uint8_t *dst,
+                       const uint8_t **out) {
+    uLong crc = crc32(0, NULL, 0);
+    if (entry->method != ZIP_STORED && entry->method != ZIP_DEFLATED)
+        return fail(
+            ST_FORMAT, "%s: zip entry %.*s is compressed by method %d, want deflate or none", path,
+            (int)(entry->name_length > 80 ? 80 : entry->name_length), entry->name, entry->method);
+    if (entry->method == ZIP_DEFLATED) TRY(inflate_entry(entry, path, dst));
+    *out = entry->method == ZIP_STORED ? entry->data : dst;
+    for (size_t at = 0; at < entry->full_size; at += PIECE)
+        crc = crc32(crc, *out + at, (uInt)at_most(entry->full_size - at));
+    return crc == entry->crc ? ST_OK : damaged(entry, path, "has another checksum");
 }
