@@ -564,6 +564,28 @@ check "links that fork: exit 0" exits 0
 check "  the one image, once" equal "$(tail -n +2 out | wc -l)" 1
 run inspect -m vit-cifar10 vit-cifar10.h5
 check "inspect of two models: exit 2 or 1" [ "$rc" != 0 ]
+# No output over anything that is read; no waiting for a pipe.
+onnx=$ref/containers
+if [ -f "$onnx/vit_dynamo.onnx.data" ]; then
+    cp "$onnx"/vit_dynamo.onnx* .
+    cp vit_dynamo.onnx.data kept.data
+    run convert vit_dynamo.onnx -o vit_dynamo.onnx.data
+    check "convert over an ONNX file's weights: exit 2" exits 2
+    check "  says so" err_has "would overwrite the input"
+    check "  leaves them" same kept.data vit_dynamo.onnx.data
+    run inspect vit_dynamo.onnx
+    check "inspect of an ONNX file: exit 0" exits 0
+    check "  its container" out_has "ONNX"
+fi
+mkdir folder
+mkfifo folder/model.safetensors fifo.pth
+for wrong in folder fifo.pth; do
+    last="vitrine convert $wrong"
+    timeout 10 "$bin" convert "$wrong" -o x.h5 >out 2>err
+    rc=$?
+    check "convert of a pipe, $wrong: exit 1 at once" exits 1
+    check "  says what it is" err_has "no regular file"
+done
 run convert nothing.safetensors -o x.h5
 check "convert of a missing checkpoint: exit 1" exits 1
 check "  is named" err_has nothing.safetensors
@@ -680,6 +702,10 @@ if [ -f "$standin" ]; then
     gpu bench -m "$ref/vit_token.h5" -d cuda:0,1 -p bf16 --rounds 2 --batch 5 --threads 1
     check "bench -d cuda:0,1 -p bf16: exit 0" exits 0
     check "  its row" equal "$(tail -n 1 out | cut -f 2,5 | tr '\t' ' ')" "bf16 5"
+    for precision in fp16 bf16 fp32; do
+        gpu inspect --verify -p $precision swin-cifar10
+        check "inspect --verify -p $precision on a GPU: exit 0" exits 0
+    done
     gpu classify -d cuda:0,9 one.ppm
     check "classify -d cuda:0,9: exit 1" exits 1
     check "  names the one that is missing" err_has "device cuda:9: there are 2 devices"

@@ -76,7 +76,7 @@ int fake_cuda_alive(void);
 
 #include <cuda_runtime.h>
 
-enum { FAKE_STREAMS = 16, FAKE_DEVICES = 4 };
+enum { FAKE_STREAMS = 64, FAKE_DEVICES = 4 };
 
 /* Held by every call: threads take turns. */
 struct fake_lock {

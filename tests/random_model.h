@@ -6,6 +6,7 @@
 #define TESTS_RANDOM_MODEL_H
 
 #include "tests/golden.h"
+#include "tests/op_shapes.h"
 #include "weights/architectures.h"
 #include "weights/config.h"
 

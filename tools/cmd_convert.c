@@ -144,6 +144,19 @@ static enum status parse_activation(const char *value, void *field) {
     return fail(ST_USAGE, "gelu, gelu_tanh or quick_gelu");
 }
 
+/* ST_USAGE when the output is one of the files that are read. */
+static enum status check_spares(const struct convert_command *o,
+                                const struct checkpoint *checkpoint) {
+    char *file;
+    TRY(output_check_spares(o->output, o->labels));
+    for (size_t i = 0; (file = checkpoint_file(checkpoint, i)) != NULL; i++) {
+        enum status st = output_check_spares(o->output, file);
+        mem_free(file);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
 static enum status convert(const struct convert_command *o, const char *path) {
     static const enum dtype dtypes[] = {DT_F32, DT_F16, DT_BF16};
     struct checkpoint checkpoint = {0};
@@ -165,7 +178,7 @@ static enum status convert(const struct convert_command *o, const char *path) {
     options.label_names = (const char *const *)labels.name;
     TRY_OUT(checkpoint_open(path, o->key, &checkpoint));
     if (!o->dry_run) TRY_OUT(output_check_regular(o->output));
-    if (!o->dry_run) TRY_OUT(output_check_spares(o->output, checkpoint.weights_path));
+    if (!o->dry_run) TRY_OUT(check_spares(o, &checkpoint));
     TRY_OUT(checkpoint_hash(&checkpoint));
     TRY_OUT(convert_plan(&checkpoint, &options, &c));
     if (labels.count && labels.count != c.classes) {

@@ -86,7 +86,7 @@ static const char *foreign_kind(const uint8_t *bytes, size_t size) {
 
 static enum status map_file(const char *path, void **out, size_t *size) {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for ever */
     void *map;
     if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -128,11 +128,13 @@ enum status checkpoint_map(struct checkpoint *checkpoint, const char *path, cons
 /* The text of FOLDER/name, NULL when there is no such file. */
 static enum status read_beside(const char *folder, const char *name, char **out) {
     enum status st = ST_OK;
+    struct stat info;
     uint8_t *bytes = NULL;
     size_t size = 0;
     char *path = str_format("%s/%s", folder, name);
     if (!path) return ST_NOMEM;
-    if (access(path, F_OK) == 0) {
+    if (stat(path, &info) == 0) {
+        if (!S_ISREG(info.st_mode)) TRY_OUT(fail(ST_IO, "%s: is no regular file", path));
         TRY_OUT(file_read(path, CONFIG_MAX, &bytes, &size));
         if (memchr(bytes, 0, size)) {
             st = fail(ST_FORMAT, "%s: is no text", path);
@@ -247,12 +249,27 @@ bool checkpoint_likely(const char *path) {
     if (checkpoint_is_index(path)) return true;
     if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK || !c.map)
         return false;
-    for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++)
+    for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++) {
         likely = containers[i]->recognise(c.map, c.map_size);
-    if (likely && is_safetensors(c.map, c.map_size)) /* which is what nothing else is, too */
-        likely = c.map_size > 9 && ((const uint8_t *)c.map)[8] == '{';
+        if (likely && containers[i]->parse == parse_safetensors) /* what is nothing else, too */
+            likely = c.map_size > 9 && ((const uint8_t *)c.map)[8] == '{';
+    }
     checkpoint_release(&c);
     return likely;
+}
+
+char *checkpoint_file(const struct checkpoint *checkpoint, size_t index) {
+    static const char *const beside[] = {"config.json", "preprocessor_config.json"};
+    const size_t shards = checkpoint->shard_count, others = checkpoint->other_count;
+    char *folder, *path = NULL;
+    if (index == 0) return str_copy(checkpoint->weights_path);
+    if (--index < shards) return str_copy(checkpoint->shards[index].weights_path);
+    if ((index -= shards) < others) return str_copy(checkpoint->others[index].path);
+    if ((index -= others) >= COUNT_OF(beside)) return NULL;
+    folder = folder_of(checkpoint->weights_path);
+    if (folder) path = str_format("%s/%s", folder, beside[index]);
+    mem_free(folder);
+    return path;
 }
 
 /* The config files beside the weights. */

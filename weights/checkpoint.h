@@ -48,6 +48,11 @@ void checkpoint_release(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
 /* Of an index: over its files one after the other, in the order in which it first names them. */
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
+/*
+ * The files that it is read from, and those beside it that would be, by index from 0; NULL after
+ * the last, or without memory. To be mem_free'd.
+ */
+char *checkpoint_file(const struct checkpoint *checkpoint, size_t index);
 /* Whether `path` begins as weights do that checkpoint_open reads, or is a folder of them. */
 bool checkpoint_likely(const char *path);
 
