@@ -70,6 +70,7 @@ static enum status fill(const struct conversion_tensor *t, float *dst) {
     size_t filled = 0;
     for (int p = 0; p < t->parts; p++) {
         size_t skip = p == 0 ? t->skip : 0, count = tensor_count(t->part[p]) - skip;
+        if (t->parts == 1) count = output_count(t);
         TRY(layout_read(t->part[p], t->layout[p], skip, count, dst + filled));
         filled += count;
     }

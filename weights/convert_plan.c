@@ -54,6 +54,10 @@ struct conversion_tensor *plan_find(const struct plan *plan, const char *name) {
     return bsearch(&key, plan->out->outputs, plan->out->output_count, sizeof key, by_output_name);
 }
 
+void plan_sort(struct plan *plan) {
+    qsort(plan->out->outputs, plan->out->output_count, sizeof *plan->out->outputs, by_output_name);
+}
+
 enum status plan_note(struct plan *plan, const char *name, const char *value) {
     struct model_info *info = &plan->out->info;
     size_t names = info->notes, values = info->notes;
@@ -83,10 +87,14 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
     return ST_OK;
 }
 
-/* A Swin has the marker of timm's ViT as well, so it is asked for first. */
+/* A Swin has the marker of a ViT as well, and version 2 that of version 1: asked for first. */
 static enum status find_origin(struct plan *plan) {
     static const struct name_origin *const origins[] = {
-        &names_swin_official, &names_swin, &names_timm, &names_transformers, &names_jax};
+        &names_swin_official,       &names_swin,
+        &names_timm,                &names_transformers_swinv2,
+        &names_transformers_swin,   &names_transformers,
+        &names_torchvision,         &names_torchvision_swin,
+        &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);
@@ -97,8 +105,9 @@ static enum status find_origin(struct plan *plan) {
     if (plan->origin) return ST_OK;
     return fail(ST_FORMAT,
                 "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, "
-                "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers) or "
-                "embedding/kernel (Google's JAX ViT); the first is %.100s",
+                "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers), "
+                "conv_proj.weight or features.0.0.weight (torchvision) or embedding/kernel "
+                "(Google's JAX ViT); the first is %.100s",
                 c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
 }
 
