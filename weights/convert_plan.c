@@ -87,14 +87,20 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
     return ST_OK;
 }
 
-/* A Swin has the marker of a ViT as well, and version 2 that of version 1: asked for first. */
+/*
+ * A Swin has the marker of a ViT as well, version 2 that of version 1, and transformers' that of
+ * Swin's own code behind "encoder.": those are asked for first.
+ */
 static enum status find_origin(struct plan *plan) {
-    static const struct name_origin *const origins[] = {
-        &names_swin_official,       &names_swin,
-        &names_timm,                &names_transformers_swinv2,
-        &names_transformers_swin,   &names_transformers,
-        &names_torchvision,         &names_torchvision_swin,
-        &names_jax};
+    static const struct name_origin *const origins[] = {&names_transformers_swinv2,
+                                                        &names_transformers_swin,
+                                                        &names_swin_official,
+                                                        &names_swin,
+                                                        &names_timm,
+                                                        &names_transformers,
+                                                        &names_torchvision,
+                                                        &names_torchvision_swin,
+                                                        &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);
@@ -359,6 +365,7 @@ static enum status plan_all(struct plan *plan) {
     TRY(plan_choose_architecture(plan));
     TRY(family->settle(plan));
     TRY(plan_settle_preprocess(plan));
+    TRY(plan_labels(plan));
     TRY(family->check(plan->out, plan->checkpoint->weights_path));
     TRY(plan_check_values(plan));
     TRY(plan_problems(plan));

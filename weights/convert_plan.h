@@ -10,6 +10,7 @@
  *   convert_torchvision.c  what torchvision says of its published weights
  *   convert_arch.c         which row of the architecture table
  *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
+ *   convert_labels.c       the classes' names, by config.json
  *   convert.c              values checked, model file written
  */
 #ifndef WEIGHTS_CONVERT_PLAN_H
@@ -135,6 +136,8 @@ enum status plan_settle_preprocess(struct plan *plan) MUST_CHECK;
  * that it publishes; *out (or NULL) then has their preprocessing. NULL: another origin or size.
  */
 const char *plan_torchvision(const struct plan *plan, struct preprocess_spec *out);
+/* id2label of transformers' config.json into plan->out, unless labels are given. */
+enum status plan_labels(struct plan *plan) MUST_CHECK;
 /* crop_pct for which a picture of `crop` comes out of one resized to `resize`; false: none. */
 bool plan_crop_share(int crop, int resize, double *out);
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */

@@ -260,9 +260,8 @@ enum status convert_vit_settle(struct plan *plan) {
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;
     const char *name = plan->arch ? plan->arch->name : plan_torchvision(plan, NULL);
-    plan->out->info.architecture = name
-                                       ? str_copy(name)
-                                       : str_format("ViT, patch %d, width %d, depth %d, %d heads",
-                                                    c->patch_h, c->dim, c->depth, c->heads);
+    plan->out->info.architecture = name ? str_copy(name)
+                                        : str_format("ViT, patch %d, width %d, depth %d, %d heads",
+                                                     c->patch_h, c->dim, c->depth, c->heads);
     return plan->out->info.architecture ? ST_OK : ST_NOMEM;
 }

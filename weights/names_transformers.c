@@ -79,12 +79,9 @@ static const struct name_row rows[] = {
     DROP("pooler.layernorm.**", BEIT), /* those above refuse it all */
 };
 
-static const char *const prefixes[] = {"module.",   "_orig_mod.",
-                                       "vit.",      "deit.",
-                                       "dinov2.",   "dinov2_with_registers.",
-                                       "beit.",     "data2vec_vision.",
-                                       "model.",    "backbone.",
-                                       NULL};
+static const char *const prefixes[] = {
+    "module.", "_orig_mod.",       "vit.",   "deit.",     "dinov2.", "dinov2_with_registers.",
+    "beit.",   "data2vec_vision.", "model.", "backbone.", NULL};
 
 const struct name_origin names_transformers = {
     .title = "transformers",
