@@ -181,10 +181,10 @@ static const struct row bad[] = {
      .config = "{\"model_type\":\"swin\",\"window_size\":8,\"image_size\":32}", .status = ST_SHAPE,
      .want = "want (225, 1) for windows of 8x8 at 32x32"},
     {"transformers: windows that do not divide the map", tiny_transformers_swin,
-     .config = "{\"model_type\":\"swin\",\"window_size\":4,\"image_size\":40}", .status = ST_SHAPE,
+     .config = "{\"model_type\":\"swin\",\"window_size\":4,\"image_size\":40}", .status = ST_USAGE,
      .want = "pads before it shifts"},
     {"torchvision: windows that do not divide the map", tiny_torchvision_swin,
-     .extra = "input_size=40", .status = ST_SHAPE, .want = "pads before it shifts"},
+     .extra = "input_size=40", .status = ST_USAGE, .want = "pads before it shifts"},
     {"BEiT", tiny_dinov2, SCALE("0") " ^beit.", .config = VIT_CONFIG("beit"), .status = ST_SHAPE,
      .want = "relative positions (BEiT, data2vec)"},
     {"BEiT in v5's own names", tiny_dinov2,
@@ -259,6 +259,7 @@ static void test_torchvision_values(void **state) {
     const struct row vit = {.base = tiny_torchvision};
     const struct row swin = {.base = tiny_torchvision_swinv2, .extra = "input_size=32"};
     struct h5 *file = convert_row(&vit);
+    struct swin_config config;
     (void)state;
     assert_part(file, "blocks.1.attn.qkv.weight", 192 * 64, 0,
                 "encoder.layers.encoder_layer_1.self_attention.in_proj_weight", 0, 192 * 64);
@@ -267,6 +268,8 @@ static void test_torchvision_values(void **state) {
     assert_part(file, "head.weight", 3 * 64, 0, "heads.head.weight", 0, 3 * 64);
     assert_int_equal(h5_close(&file), ST_OK);
     file = convert_row(&swin);
+    assert_int_equal(swin_config_read(file, &config), ST_OK);
+    assert_true(config.mask_value == -100 && config.window_rule == WINDOW_PAD);
     assert_part(file, "layers.0.blocks.1.attn.q_bias", 8, 0, "features.1.1.attn.qkv.bias", 0, 8);
     assert_part(file, "layers.0.blocks.1.attn.v_bias", 8, 0, "features.1.1.attn.qkv.bias", 16, 8);
     assert_part(file, "layers.1.blocks.0.attn.v_bias", 16, 0, "features.3.0.attn.qkv.bias", 32, 16);
@@ -298,7 +301,7 @@ static void test_transformers_values(void **state) {
     assert_part(file, "layers.1.downsample.norm.weight", 16, 0,
                 "swinv2.encoder.layers.0.downsample.norm.weight", 0, 16);
     assert_int_equal(swin_config_read(file, &swin), ST_OK);
-    assert_true(swin.mask_value == -200);
+    assert_true(swin.mask_value == -200 && swin.window_rule == WINDOW_FIXED);
     assert_int_equal(labels_group_read(file, 3, &ids, &names, &count), ST_OK);
     assert_int_equal(count, 3);
     assert_string_equal(names[0], "a cat");

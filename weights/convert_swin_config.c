@@ -347,23 +347,10 @@ static enum status demand_windows(const struct plan *plan) {
     return ST_OK;
 }
 
-/*
- * torchvision and transformers pad a map before they shift it, timm shifts first: the numbers are
- * the same where windows divide every map.
- */
-static enum status demand_whole_windows(const struct plan *plan) {
-    const struct swin_config *c = &plan->out->swin;
-    for (int s = 0; s < c->stages && plan->origin->kind != ORIGIN_PLAIN; s++) {
-        struct swin_map map;
-        swin_config_map(c, s, c->image_h, c->image_w, &map);
-        if (map.h % map.window_h == 0 && map.w % map.window_w == 0) continue;
-        return fail(ST_SHAPE,
-                    "%s: windows of %dx%d do not divide the %dx%d map of stage %d at %dx%d; its "
-                    "origin pads before it shifts, which vitrine does not run",
-                    plan->checkpoint->weights_path, map.window_h, map.window_w, map.h, map.w, s,
-                    c->image_h, c->image_w);
-    }
-    return ST_OK;
+/* What is done where windows do not fit, by origin. */
+static enum swin_window_rule rule_of(const struct plan *plan) {
+    if (plan->origin->kind == ORIGIN_PLAIN) return WINDOW_TIMM;
+    return plan->origin->kind == ORIGIN_TORCHVISION ? WINDOW_PAD : WINDOW_FIXED;
 }
 
 static char *describe(const struct swin_config *c) {
@@ -388,7 +375,7 @@ enum status convert_swin_settle(struct plan *plan) {
     }
     c->norm_eps = plan->checkpoint->norm_eps > 0 ? plan->checkpoint->norm_eps : 1e-5;
     c->mask_value = plan->origin->mask_value < 0 ? plan->origin->mask_value : -100;
-    c->window_rule = WINDOW_TIMM;
+    c->window_rule = rule_of(plan);
     c->activation = plan->arch ? plan->arch->activation : ACT_GELU;
     TRY(settle_heads(plan));
     if (plan->timm_config) TRY(timm_settings(plan, &windows, &act));
@@ -399,7 +386,7 @@ enum status convert_swin_settle(struct plan *plan) {
     TRY(plan_activation(plan, act, &c->activation));
     if (!windows) TRY(demand_windows(plan));
     TRY(settle_image(plan, c, windows));
-    TRY(demand_whole_windows(plan));
+    TRY(swin_config_check_size(c, c->image_h, c->image_w, plan->checkpoint->weights_path));
     plan->out->image_h = c->image_h;
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;
