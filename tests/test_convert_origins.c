@@ -187,6 +187,8 @@ static const struct row bad[] = {
      .extra = "input_size=40", .status = ST_USAGE, .want = "pads before it shifts"},
     {"BEiT", tiny_dinov2, SCALE("0") " ^beit.", .config = VIT_CONFIG("beit"), .status = ST_SHAPE,
      .want = "relative positions (BEiT, data2vec)"},
+    {"BEiT without relative positions", tiny_dinov2, "+pooler.layernorm.weight:64",
+     .config = VIT_CONFIG("beit"), .status = ST_SHAPE, .want = "a norm behind the mean (BEiT)"},
     {"BEiT in v5's own names", tiny_dinov2,
      "+layers.0.relative_position_bias.relative_position_bias_table:12,1", .status = ST_SHAPE,
      .want = "relative positions (BEiT, data2vec)"},

@@ -4,8 +4,8 @@
  *
  * A row's source is matched whole: '*' is an index of a block or stage (at most two a row), "**" at
  * the end is anything. The target takes the indices in their order, '*' as they are, '+' one
- * higher, '/' halved (rounded down). Parts of one target are stacked along the first axis in the order of `part` (query, key,
- * value).
+ * higher, '/' halved (rounded down). Parts of one target are stacked along the first axis in the
+ * order of `part` (query, key, value).
  */
 #ifndef WEIGHTS_NAMES_H
 #define WEIGHTS_NAMES_H

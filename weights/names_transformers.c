@@ -1,6 +1,6 @@
 /*
- * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2 and DINOv2-with-registers of transformers. Both
- * spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
+ * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2 and DINOv2-with-registers of transformers.
+ * Both spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
  * names (save_original_format=False).
  */
 #include "weights/names.h"
@@ -62,7 +62,7 @@ static const struct name_row rows[] = {
     BOTH("distillation_classifier", "head_dist"),
     DROP("embeddings.mask_token", "stands for masked patches in pretraining only"),
     DROP("embeddings.position_ids", "a buffer that counts"),
-    DROP("decoder.**", "a decoder behind the backbone (masks, segmentation)"),
+    DROP("decoder.**", "a decoder behind the backbone (MAE, masks, segmentation)"),
     DROP("pooler.dense.weight",
          "the pooler; what vitrine reads is the class token after the last norm"),
     DROP("pooler.dense.bias",
@@ -76,7 +76,7 @@ static const struct name_row rows[] = {
     REFUSE("layers.*.relative_position_bias.**", BEIT),
     REFUSE("encoder.relative_position_bias.**", BEIT),
     REFUSE("relative_position_bias.**", BEIT),
-    DROP("pooler.layernorm.**", BEIT), /* those above refuse it all */
+    REFUSE("pooler.layernorm.**", "a norm behind the mean (BEiT), which vitrine does not convert"),
 };
 
 static const char *const prefixes[] = {
