@@ -2,7 +2,8 @@
  * convert_arch: which architecture a checkpoint is. In this order: --arch; timm's config.json;
  * transformers' config.json; for a ViT of torchvision nothing else; the one row of the architecture
  * table that has the tensors' shapes. Where several rows have them and differ in anything that
- * changes a number, the user is asked for --arch. Rows are compared by the family (convert_vit.c, convert_swin.c).
+ * changes a number, the user is asked for --arch. Rows are compared by the family (convert_vit.c,
+ * convert_swin.c).
  */
 #include <stdio.h>
 #include <string.h>
