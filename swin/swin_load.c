@@ -332,6 +332,7 @@ static enum status set_sizes(struct swin *swin, const struct swin_options *optio
     if (h / ph > INT_MAX / 4 / (w / pw)) // slots of whole windows: an int, at most 4T
         return fail(ST_USAGE, "%s: image size %dx%d gives too many patches of %dx%d", file, h, w,
                     ph, pw);
+    TRY(swin_config_check_size(config, h, w, file));
     swin->image_h = h;
     swin->image_w = w;
     swin->patch = (struct patch_spec){.image_h = h, .image_w = w, .patch_h = ph, .patch_w = pw};

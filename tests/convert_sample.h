@@ -320,11 +320,12 @@ static inline size_t describe_swin(const struct swin_config *c, char *text, size
             used += (size_t)snprintf(text + used, size - used, "%s%d", s ? "," : lists[i].word,
                                      lists[i].values[s]);
     }
-    assert_true(c->window_rule == WINDOW_TIMM && c->mask_value == -100);
-    used += (size_t)snprintf(text + used, size - used, " K%d img%dx%d p%dx%d%s %s %g", c->classes,
-                             c->image_h, c->image_w, c->patch_h, c->patch_w,
-                             c->qkv_bias ? "" : " noqkvb", vit_activation_name(c->activation),
-                             c->norm_eps);
+    used += (size_t)snprintf(text + used, size - used, " K%d", c->classes);
+    if (c->mask_value != -100)
+        used += (size_t)snprintf(text + used, size - used, " mask%g", c->mask_value);
+    used += (size_t)snprintf(text + used, size - used, " img%dx%d p%dx%d%s %s %g", c->image_h,
+                             c->image_w, c->patch_h, c->patch_w, c->qkv_bias ? "" : " noqkvb",
+                             vit_activation_name(c->activation), c->norm_eps);
     return used;
 }
 

@@ -190,7 +190,12 @@ static const struct bad_row bad[] = {
     {"num_classes", INT, 1, {1000001}, NULL, "num_classes is 1000001"},
     {"qkv_bias", INT, 1, {2}, NULL, "qkv_bias is 2, expected 0 to 1"},
     {"activation", WORD, 0, {0}, "relu", "'relu', expected one of: gelu, gelu_tanh, quick_gelu"},
-    {"window_rule", WORD, 0, {0}, "torchvision", "'torchvision', expected one of: timm"},
+    {"window_rule",
+     WORD,
+     0,
+     {0},
+     "torchvision",
+     "'torchvision', expected one of: timm, pad, fixed"},
     {"window_rule", INT, 1, {0}, NULL, "window_rule is an integer"},
     {"mask_value", REAL, 0, {1}, NULL, "mask_value is 1, expected -1e+06 to 0"},
     {"mask_value", REAL, 0, {-INFINITY}, NULL, "mask_value is -inf"},
@@ -291,8 +296,43 @@ static void test_check(void **state) {
         ok(h5_close(&file));
     }
     struct swin_config c = full;
-    c.window_rule = (enum swin_window_rule)1;
+    c.window_rule = (enum swin_window_rule)3;
     refused(swin_config_check(&c, "f"), ST_FORMAT, "window_rule is 'unknown'");
+}
+
+/* Sizes at which a rule does what timm's does: {rule, height, width, the sentence or NULL}. */
+static void test_rules(void **state) {
+    static const struct {
+        enum swin_window_rule rule;
+        int h, w;
+        const char *says;
+    } rows[] = {
+        {WINDOW_PAD, 224, 224, NULL},
+        {WINDOW_PAD, 448, 224, NULL},
+        {WINDOW_PAD, 256, 256,
+         "f: at 256x256 windows of 7x7 do not divide the 64x64 map of stage 0"},
+        {WINDOW_PAD, 112, 112,
+         "f: at 112x112 the windows of stage 3 would be others than at 224x224"},
+        {WINDOW_FIXED, 224, 224, NULL},
+        {WINDOW_FIXED, 448, 448,
+         "the windows of stage 3 would be others"}, /* it would be shifted */
+        {WINDOW_TIMM, 256, 112, NULL},
+    };
+    struct swin_config c = {.version = 1,
+                            .image_h = 224,
+                            .image_w = 224,
+                            .patch_h = 4,
+                            .patch_w = 4,
+                            .dim = 96,
+                            .stages = 4,
+                            .window = {7, 7, 7, 7}};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        c.window_rule = rows[i].rule;
+        enum status st = swin_config_check_size(&c, rows[i].h, rows[i].w, "f");
+        assert_int_equal(st, rows[i].says ? ST_USAGE : ST_OK);
+        if (rows[i].says) assert_non_null(strstr(fail_message(), rows[i].says));
+    }
 }
 
 /* ---- geometry ----------------------------------------------------------------------------- */
@@ -355,6 +395,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_missing),    cmocka_unit_test(test_check),
         cmocka_unit_test(test_maps),       cmocka_unit_test(test_list),
+        cmocka_unit_test(test_rules),
     };
     return cmocka_run_group_tests_name("config_swin", tests, make_path, remove_path);
 }

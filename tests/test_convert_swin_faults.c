@@ -95,12 +95,6 @@ static const struct row bad[] = {
      .want = "focal modulation"},
     {"swinv2_cr", tiny_swin, "+stages.0.blocks.0.attn.meta_mlp.fc1.weight:384,2",
      .status = ST_FORMAT, .want = "this is a Swin v2 of another kind (timm's swinv2_cr)"},
-    {"torchvision's", tiny_swin, "+features.1.0.norm1.weight:8", .status = ST_FORMAT,
-     .want = "this is torchvision's Swin"},
-    {"transformers'", tiny_swin, "+swin.embeddings.norm.weight:8", .status = ST_FORMAT,
-     .want = "this is a Swin of transformers"},
-    {"transformers' version 2", tiny_swin, "+swinv2.embeddings.norm.weight:8", .status = ST_FORMAT,
-     .want = "this is a Swin v2 of transformers"},
 
     /* the picture's size and the windows */
     {"no size", tiny_swin, .status = ST_USAGE,

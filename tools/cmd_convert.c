@@ -39,7 +39,8 @@ static void print_row(const struct convert_row *row, size_t more) {
 }
 
 static void print_counts(const struct conversion *c) {
-    static const char *const actions[] = {"used", "renamed", "merged", "transposed", "dropped"};
+    static const char *const actions[] = {"used",  "renamed",    "merged",
+                                          "split", "transposed", "dropped"};
     for (size_t a = 0; a < COUNT_OF(actions); a++) {
         size_t count = 0;
         for (size_t i = 0; i < c->row_count; i++)
@@ -209,7 +210,7 @@ static const struct cli_option rows[] = {
      .unset = "the origin's own", .parse = parse_activation},
     {0, "labels", "L", CLI_STRING, ROW(labels),
      .help = "imagenet-1k, or a file: one class a line, \"id<TAB>name\" or a name",
-     .unset = "none"},
+     .unset = "id2label of config.json"},
     {0, "dtype", "T", CLI_CHOICE, ROW(dtype),
      .help = "what parameters are stored as: fp32, fp16, bf16", .choices = dtype_words},
     {0, "preprocess", "KEY=VALUE", CLI_LIST, ROW(preprocess),
@@ -239,10 +240,10 @@ int cmd_convert(int argc, char **argv) {
         .about =
             "Converts a public checkpoint (safetensors, PyTorch, an index of several of these; "
             "ONNX; Keras;\n"
-            ".npz of JAX; or a folder of them with config.json) to a vitrine model: a ViT of "
-            "timm, DeiT, MAE,\n"
-            "DINOv2, transformers, keras_hub or Google's JAX code, a Swin v1 or v2 of timm or of "
-            "its own code.\n"
+            ".npz of JAX; or a folder of them with config.json) to a vitrine model: a ViT or a "
+            "Swin v1 or v2\n"
+            "of timm, torchvision, transformers, keras_hub, Google's JAX code or the models' own "
+            "code.\n"
             "Nothing of a PyTorch file is run.",
         .examples = "  vitrine convert dinov2-small/ -o dinov2-small.h5\n"
                     "  vitrine convert checkpoint.pth --key model_ema -o model.h5\n"

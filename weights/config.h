@@ -76,8 +76,11 @@ int vit_config_prefix(const struct vit_config *config);
 
 /* What is done where the windows do not fit the map. */
 enum swin_window_rule {
-    WINDOW_TIMM /* shift, then pad; a side of the map no longer than the window's shrinks the window
-                   to it and is not shifted; a stored bias table is resampled geometrically */
+    WINDOW_TIMM, /* shift, then pad; a side of the map no longer than the window's shrinks the
+                    window to it and is not shifted; a stored bias table is resampled
+                    geometrically */
+    WINDOW_PAD,  /* pad, then shift; windows keep their side (torchvision) */
+    WINDOW_FIXED /* the same; windows and shifts keep to image_size (transformers) */
 };
 
 /*
@@ -113,6 +116,13 @@ struct swin_map {
 };
 void swin_config_map(const struct swin_config *config, int stage, int image_h, int image_w,
                      struct swin_map *out);
+
+/*
+ * ST_USAGE naming `file` when the window rule is not timm's and differs from it at this size:
+ * vitrine runs timm's.
+ */
+enum status swin_config_check_size(const struct swin_config *config, int image_h, int image_w,
+                                   const char *file) MUST_CHECK;
 
 const char *vit_pool_name(enum vit_pool pool);
 const char *vit_activation_name(enum vit_activation activation);

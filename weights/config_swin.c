@@ -5,7 +5,7 @@
 
 _Static_assert(sizeof(enum swin_window_rule) == sizeof(int), "enums are read and written as int");
 
-static const char *const window_rules[] = {"timm"};
+static const char *const window_rules[] = {"timm", "pad", "fixed"};
 
 /*
  * Bounds are far beyond any model known; they keep a bias table, and the scores of a window, within
@@ -86,4 +86,27 @@ void swin_config_map(const struct swin_config *config, int stage, int image_h, i
     out->window_w = out->w < M ? out->w : M;
     out->shift_h = out->h > M ? M / 2 : 0;
     out->shift_w = out->w > M ? M / 2 : 0;
+}
+
+enum status swin_config_check_size(const struct swin_config *config, int image_h, int image_w,
+                                   const char *file) {
+    for (int s = 0; s < config->stages && config->window_rule != WINDOW_TIMM; s++) {
+        struct swin_map stored, run;
+        swin_config_map(config, s, config->image_h, config->image_w, &stored);
+        swin_config_map(config, s, image_h, image_w, &run);
+        if (run.h % run.window_h != 0 || run.w % run.window_w != 0)
+            return fail(ST_USAGE,
+                        "%s: at %dx%d windows of %dx%d do not divide the %dx%d map of stage %d; "
+                        "its origin pads before it shifts, which vitrine does not run",
+                        file, image_h, image_w, run.window_h, run.window_w, run.h, run.w, s);
+        if (run.window_h == stored.window_h && run.window_w == stored.window_w &&
+            (config->window_rule == WINDOW_PAD ||
+             (run.shift_h == stored.shift_h && run.shift_w == stored.shift_w)))
+            continue;
+        return fail(ST_USAGE,
+                    "%s: at %dx%d the windows of stage %d would be others than at %dx%d, which its "
+                    "origin does not do",
+                    file, image_h, image_w, s, config->image_h, config->image_w);
+    }
+    return ST_OK;
 }

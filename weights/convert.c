@@ -70,6 +70,7 @@ static enum status fill(const struct conversion_tensor *t, float *dst) {
     size_t filled = 0;
     for (int p = 0; p < t->parts; p++) {
         size_t skip = p == 0 ? t->skip : 0, count = tensor_count(t->part[p]) - skip;
+        if (t->parts == 1) count = output_count(t);
         TRY(layout_read(t->part[p], t->layout[p], skip, count, dst + filled));
         filled += count;
     }
@@ -132,6 +133,9 @@ static enum status write_model(struct h5 *file, const struct convert_options *op
     if (options->label_count)
         TRY(labels_group_write(file, options->label_count, options->label_ids,
                                options->label_names));
+    else if (c->label_count)
+        TRY(labels_group_write(file, c->label_count, (const char *const *)c->label_names,
+                               (const char *const *)c->label_names));
     return write_tensors(file, c, options->dtype);
 }
 
@@ -174,6 +178,9 @@ void conversion_release(struct conversion *conversion) {
         mem_free(conversion->rows[i].target);
         mem_free(conversion->rows[i].reason);
     }
+    for (int i = 0; i < conversion->label_count; i++)
+        mem_free(conversion->label_names[i]);
+    mem_free(conversion->label_names);
     mem_free(conversion->rows);
     mem_free(conversion->outputs);
     model_info_release(&conversion->info);

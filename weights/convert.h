@@ -27,7 +27,7 @@ struct convert_options {
 /* What happened to a tensor: one row of the report. */
 struct convert_row {
     char *source, *target; /* target NULL: dropped */
-    const char *action;    /* "used", "renamed", "merged", "transposed", "dropped" */
+    const char *action;    /* "used", "renamed", "merged", "split", "transposed", "dropped" */
     char *reason;          /* for dropped ones, and for shapes that changed; or NULL */
 };
 
@@ -41,6 +41,8 @@ struct conversion {
     struct model_info info;
     struct convert_row *rows;
     size_t row_count;
+    char **label_names; /* (label_count) of config.json, or NULL; ids are the names */
+    int label_count;
     const struct convert_family *family; /* private: convert_plan.h */
     struct conversion_tensor *outputs;   /* private: canonical tensors and how to make them */
     size_t output_count;
@@ -52,7 +54,7 @@ struct conversion {
  */
 enum status convert_plan(const struct checkpoint *checkpoint, const struct convert_options *options,
                          struct conversion *out) MUST_CHECK;
-/* Writes the model; labels from the options when their count is the class count. */
+/* Writes the model; labels from the options (as many as classes), else those of the conversion. */
 enum status convert_write(const struct checkpoint *checkpoint,
                           const struct convert_options *options,
                           const struct conversion *conversion, const char *path) MUST_CHECK;

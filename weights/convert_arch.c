@@ -1,8 +1,9 @@
 /*
  * convert_arch: which architecture a checkpoint is. In this order: --arch; timm's config.json;
- * transformers' config.json; the one row of the architecture table that has the tensors' shapes.
- * Where several rows have them and differ in anything that changes a number, the user is asked for
- * --arch. Rows are compared by the family (convert_vit.c, convert_swin.c).
+ * transformers' config.json; for a ViT of torchvision nothing else; the one row of the architecture
+ * table that has the tensors' shapes. Where several rows have them and differ in anything that
+ * changes a number, the user is asked for --arch. Rows are compared by the family (convert_vit.c,
+ * convert_swin.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static enum status named_row(struct plan *plan, const char *name, const char *fr
 }
 
 enum status plan_choose_architecture(struct plan *plan) {
-    const char *name = NULL, *arch = plan->options->arch;
+    const char *name = NULL, *arch = plan->options->arch, *own = "the tensors' shapes";
     if (plan->timm_config) TRY(json_word(plan->config, CONFIG, "architecture", &name));
     if (arch) {
         const size_t length = strcspn(arch, ".");
@@ -75,8 +76,8 @@ enum status plan_choose_architecture(struct plan *plan) {
         return ST_OK;
     }
     if (name) return named_row(plan, name, CONFIG);
+    if (plan->origin == &names_torchvision) return plan_note(plan, "architecture_from", own);
     TRY(match_shapes(plan, plan->transformers_config));
     if (plan->transformers_config) return plan_note(plan, "architecture_from", CONFIG);
-    return plan_note(plan, "architecture_from",
-                     plan->arch ? "the tensors' shapes" : plan->out->family->without_row);
+    return plan_note(plan, "architecture_from", plan->arch ? own : plan->out->family->without_row);
 }

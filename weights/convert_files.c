@@ -97,8 +97,8 @@ enum status plan_parse_files(struct plan *plan) {
     bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture")) ||
                 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(plan->config, "model_args"));
     bool hub = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "model_type"));
-    plan->timm_config = timm && !plan->origin->transformers;
-    plan->transformers_config = hub && plan->origin->transformers;
+    plan->timm_config = timm && plan->origin->kind == ORIGIN_PLAIN;
+    plan->transformers_config = hub && plan->origin->kind == ORIGIN_TRANSFORMERS;
     return ST_OK;
 }
 

@@ -54,6 +54,10 @@ struct conversion_tensor *plan_find(const struct plan *plan, const char *name) {
     return bsearch(&key, plan->out->outputs, plan->out->output_count, sizeof key, by_output_name);
 }
 
+void plan_sort(struct plan *plan) {
+    qsort(plan->out->outputs, plan->out->output_count, sizeof *plan->out->outputs, by_output_name);
+}
+
 enum status plan_note(struct plan *plan, const char *name, const char *value) {
     struct model_info *info = &plan->out->info;
     size_t names = info->notes, values = info->notes;
@@ -83,12 +87,25 @@ static enum status find_marker(struct plan *plan, const struct name_origin *orig
     return ST_OK;
 }
 
-/* A Swin has the marker of timm's ViT as well, vit-keras that of JAX: they are asked for first. */
+/*
+ * A Swin has the marker of a ViT as well, version 2 that of version 1, transformers' that of Swin's
+ * own code behind "encoder.", vit-keras that of JAX: those are asked for first.
+ */
 static enum status find_origin(struct plan *plan) {
-    static const struct name_origin *const origins[] = {
-        &names_swin_official,   &names_swin,      &names_timm,           &names_transformers,
-        &names_transformers_tf, &names_keras_hub, &names_keras_hub_swin, &names_vit_keras,
-        &names_vit_keras_3,     &names_jax};
+    static const struct name_origin *const origins[] = {&names_transformers_swinv2,
+                                                        &names_transformers_swin,
+                                                        &names_swin_official,
+                                                        &names_swin,
+                                                        &names_timm,
+                                                        &names_transformers,
+                                                        &names_transformers_tf,
+                                                        &names_torchvision,
+                                                        &names_torchvision_swin,
+                                                        &names_keras_hub,
+                                                        &names_keras_hub_swin,
+                                                        &names_vit_keras,
+                                                        &names_vit_keras_3,
+                                                        &names_jax};
     const struct checkpoint *c = plan->checkpoint;
     for (size_t i = 0; i < c->count; i++) {
         const char *reason = names_foreign(c->tensors[i].name);
@@ -100,8 +117,9 @@ static enum status find_origin(struct plan *plan) {
     return fail(ST_FORMAT,
                 "%s: none of its %zu tensors is called patch_embed.proj.weight (timm, DeiT, "
                 "DINOv2, Swin), embeddings.patch_embeddings.projection.weight (transformers), "
-                "embedding/kernel (Google's JAX ViT) or as in keras_hub, vit-keras or "
-                "transformers' TensorFlow code; the first is %.100s",
+                "conv_proj.weight or features.0.0.weight (torchvision), embedding/kernel "
+                "(Google's JAX ViT) or as in keras_hub, vit-keras or transformers' TensorFlow "
+                "code; the first is %.100s",
                 c->weights_path, c->count, c->count ? c->tensors[0].name : "missing");
 }
 
@@ -353,6 +371,7 @@ static enum status plan_all(struct plan *plan) {
     TRY(plan_choose_architecture(plan));
     TRY(family->settle(plan));
     TRY(plan_settle_preprocess(plan));
+    TRY(plan_labels(plan));
     TRY(family->check(plan->out, plan->checkpoint->weights_path));
     TRY(plan_check_values(plan));
     TRY(plan_problems(plan));

@@ -7,8 +7,10 @@
  *   convert_swin.c         the same two of a Swin
  *   convert_swin_config.c  what its tensors do not say: windows, the picture's size
  *   convert_files.c        JSON and the config files
+ *   convert_torchvision.c  what torchvision says of its published weights
  *   convert_arch.c         which row of the architecture table
  *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
+ *   convert_labels.c       the classes' names, by config.json
  *   convert.c              values checked, model file written
  */
 #ifndef WEIGHTS_CONVERT_PLAN_H
@@ -35,7 +37,8 @@ struct conversion_tensor {
     enum layout layout[CONVERT_MAX_PARTS]; /* of each part */
     int parts;
     size_t row;  /* of part 0 in the report */
-    size_t skip; /* elements of part 0 left out in front (pos_embed without its class row) */
+    size_t skip; /* elements of part 0 left out in front (pos_embed without its class row); what the
+                    dims do not need is left out behind, where there is one part */
     const struct tensor
         *add; /* its first elements are added (the class row, to cls_token); or NULL */
     bool expected;
@@ -92,6 +95,8 @@ struct conversion_tensor *convert_swin_find(const struct plan *plan, int stage, 
 bool convert_swin_fits(const struct plan *plan, const struct swin_config *c, int stage);
 
 struct conversion_tensor *plan_find(const struct plan *plan, const char *name);
+/* Puts the outputs into the order that plan_find expects, after names changed. */
+void plan_sort(struct plan *plan);
 enum status plan_note(struct plan *plan, const char *name, const char *value) MUST_CHECK;
 /* ST_SHAPE with all faults found so far, if there are any. */
 enum status plan_problems(const struct plan *plan) MUST_CHECK;
@@ -126,6 +131,15 @@ enum status plan_activation(const struct plan *plan, const char *word,
 enum status plan_candidate_size(struct plan *plan, int which, int *height, int *width) MUST_CHECK;
 
 enum status plan_settle_preprocess(struct plan *plan) MUST_CHECK;
+/*
+ * torchvision's name for the model ("vit_b_16"), when the sizes of plan->out are those of weights
+ * that it publishes; *out (or NULL) then has their preprocessing. NULL: another origin or size.
+ */
+const char *plan_torchvision(const struct plan *plan, struct preprocess_spec *out);
+/* id2label of transformers' config.json into plan->out, unless labels are given. */
+enum status plan_labels(struct plan *plan) MUST_CHECK;
+/* crop_pct for which a picture of `crop` comes out of one resized to `resize`; false: none. */
+bool plan_crop_share(int crop, int resize, double *out);
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */
 enum status plan_input_size(const struct plan *plan, int *height, int *width) MUST_CHECK;
 

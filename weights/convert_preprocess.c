@@ -1,8 +1,8 @@
 /*
  * convert_preprocess: how a picture is prepared. In this order: pretrained_cfg of timm's
  * config.json (fields it lacks as timm fills them: crop_pct 0.875, bicubic, centre, ImageNet's
- * mean and std); transformers' preprocessor_config.json; the architecture's row. Then
- * --preprocess KEY=VALUE over it.
+ * mean and std); transformers' preprocessor_config.json; torchvision's table; the architecture's
+ * row. Then --preprocess KEY=VALUE over it.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -105,9 +105,8 @@ static enum status processor_size(const cJSON *object, const char *key, int *hei
     return ST_OK;
 }
 
-/* crop_pct with floor(crop / crop_pct) = resize exactly. */
-static bool crop_share(int crop, int resize, double *out) {
-    double share = (double)crop / resize;
+bool plan_crop_share(int crop, int resize, double *out) {
+    double share = (double)crop / resize; /* until floor(crop / share) is resize exactly */
     for (int i = 0; i < 4 && floor(crop / share) < resize; i++)
         share = nextafter(share, 0);
     *out = share;
@@ -152,8 +151,8 @@ static enum status transformers_preprocess(const cJSON *p, struct preprocess_spe
     out->crop_pct = 1;
     if (crops) {
         TRY(processor_size(p, "crop_size", &out->height, &out->width, &crop_edge));
-        if (!crop_share(out->height, height, &out->crop_pct) ||
-            !crop_share(out->width, width, &other) || fabs(other - out->crop_pct) > 1e-9)
+        if (!plan_crop_share(out->height, height, &out->crop_pct) ||
+            !plan_crop_share(out->width, width, &other) || fabs(other - out->crop_pct) > 1e-9)
             return fail(ST_FORMAT,
                         PROCESSOR ": a resize to %dx%d and crop of %dx%d is no single crop_pct",
                         height, width, out->height, out->width);
@@ -289,6 +288,7 @@ enum status plan_settle_preprocess(struct plan *plan) {
     struct preprocess_spec *out = &plan->out->preprocess;
     const cJSON *cfg = cJSON_GetObjectItemCaseSensitive(plan->config, "pretrained_cfg");
     const char *from = "the command line", *tag = "";
+    const char *name;
     char text[200];
     bool set[KEYS] = {false}, unknown = false;
     out->height = plan->out->image_h;
@@ -296,11 +296,14 @@ enum status plan_settle_preprocess(struct plan *plan) {
     if (plan->timm_config && cJSON_IsObject(cfg)) {
         TRY(timm_preprocess(cfg, out));
         from = CONFIG;
-    } else if (plan->origin->transformers && plan->processor) {
+    } else if (plan->origin->kind == ORIGIN_TRANSFORMERS && plan->processor) {
         TRY(transformers_preprocess(plan->processor, out));
         from = PROCESSOR;
-    } else if (plan->arch) {
-        const char *name = plan->arch_name ? plan->arch_name : plan->arch->name;
+    } else if (!plan->arch_name && (name = plan_torchvision(plan, out))) {
+        snprintf(text, sizeof text, "torchvision's %s", name);
+        from = text;
+    } else if (plan->arch && (plan->arch_name || plan->origin->kind != ORIGIN_TORCHVISION)) {
+        name = plan->arch_name ? plan->arch_name : plan->arch->name;
         if (!architecture_preprocess(name, out, &tag))
             return fail(ST_USAGE, "%s: no such weights", name);
         out->height = plan->out->image_h;

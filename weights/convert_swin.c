@@ -53,6 +53,39 @@ static enum status count_blocks(struct plan *plan) {
     return ST_OK;
 }
 
+/*
+ * torchvision's version 2 keeps one bias for queries, keys and values and zeroes the keys' third
+ * before it is used.
+ */
+static enum status split_biases(struct plan *plan) {
+    static const char whole[] = "attn.qkv.bias";
+    struct conversion *out = plan->out;
+    size_t capacity = out->output_count, before = out->output_count;
+    for (size_t i = 0; i < before; i++) {
+        struct conversion_tensor *q = &out->outputs[i], *v;
+        const size_t length = strlen(q->name);
+        if (length < sizeof whole || strcmp(q->name + length + 1 - sizeof whole, whole) != 0 ||
+            q->rank != 1 || q->dims[0] % 3 != 0)
+            continue;
+        TRY(mem_grow((void **)&out->outputs, &capacity, out->output_count + 1, sizeof *v));
+        q = &out->outputs[i];
+        v = &out->outputs[out->output_count++];
+        snprintf(q->name + length + 1 - sizeof whole, sizeof whole, "attn.q_bias");
+        q->dims[0] /= 3;
+        *v = *q;
+        snprintf(v->name + length + 1 - sizeof whole, sizeof whole, "attn.v_bias");
+        v->skip = 2 * q->dims[0];
+        struct convert_row *row = &out->rows[q->row];
+        mem_free(row->target);
+        row->target = str_copy(q->name);
+        row->action = "split";
+        row->reason = str_copy("its first third; the last is v_bias, keys have none");
+        if (!row->target || !row->reason) return ST_NOMEM;
+    }
+    plan_sort(plan);
+    return ST_OK;
+}
+
 static enum status config_from_shapes(struct plan *plan) {
     struct swin_config *c = &plan->out->swin;
     const struct conversion_tensor *kernel = plan_find(plan, "patch_embed.proj.weight");
@@ -72,6 +105,7 @@ static enum status config_from_shapes(struct plan *plan) {
     for (int s = 0; s < c->stages; s++) {
         if (convert_swin_find(plan, s, "attn.logit_scale")) c->version = 2;
     }
+    if (c->version == 2 && plan->origin->kind == ORIGIN_TORCHVISION) TRY(split_biases(plan));
     for (int s = 0; s < c->stages; s++) {
         heads = convert_swin_find(
             plan, s, c->version == 2 ? "attn.logit_scale" : "attn.relative_position_bias_table");

@@ -61,8 +61,12 @@ static struct stored stored_of(const struct plan *plan, int stage) {
         stored.rows = plan_axis(table, 0);
         return stored;
     }
-    snprintf(name, sizeof name, "%.120slayers.%d.blocks.0.attn.relative_coords_table", plan->prefix,
-             stage);
+    if (plan->origin->kind == ORIGIN_TORCHVISION)
+        snprintf(name, sizeof name, "%.120sfeatures.%d.0.attn.relative_coords_table", plan->prefix,
+                 2 * stage + 1);
+    else
+        snprintf(name, sizeof name, "%.120slayers.%d.blocks.0.attn.relative_coords_table",
+                 plan->prefix, stage);
     stored.tensor = checkpoint_find(plan->checkpoint, name);
     if (stored.tensor) read_coordinates(stored.tensor, &stored);
     return stored;
@@ -194,7 +198,7 @@ static enum status settle_image(struct plan *plan, struct swin_config *c, bool k
 
 /* ---- config.json ---- */
 
-/* timm's window_size: one for all, two numbers as (height, width), or one a stage. */
+/* window_size: one for all, two numbers as (height, width), or one a stage. */
 static enum status window_argument(const struct plan *plan, const cJSON *args, bool *given) {
     struct swin_config *c = &plan->out->swin;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(args, "window_size");
@@ -251,6 +255,21 @@ static enum status arguments_agree(const struct plan *plan, const cJSON *args) {
     return ST_OK;
 }
 
+/* pretrained_window_sizes: one a stage, or none. */
+static enum status pretrained_argument(const struct plan *plan, const cJSON *args) {
+    struct swin_config *c = &plan->out->swin;
+    int values[SWIN_MAX_STAGES], count;
+    TRY(json_ints(args, CONFIG, "pretrained_window_sizes", 0, SWIN_MAX_WINDOW, SWIN_MAX_STAGES,
+                  values, &count));
+    if (c->version == 1 || count == 0) return ST_OK;
+    if (count < c->stages)
+        return fail(ST_FORMAT,
+                    CONFIG ": pretrained_window_sizes has %d windows, the tensors %d stages", count,
+                    c->stages);
+    memcpy(c->pretrained_window, values, (size_t)c->stages * sizeof *values);
+    return ST_OK;
+}
+
 static enum status timm_settings(struct plan *plan, bool *windows, const char **act) {
     /* model_args that change nothing, or nothing that is not looked at here. */
     static const char *const known[] = {"img_size",         "patch_size",
@@ -264,10 +283,8 @@ static enum status timm_settings(struct plan *plan, bool *windows, const char **
                                         "proj_drop_rate",   "attn_drop_rate",
                                         "drop_path_rate",   "weight_init",
                                         "dynamic_img_size", "pretrained_window_sizes"};
-    struct swin_config *c = &plan->out->swin;
     const cJSON *args = cJSON_GetObjectItemCaseSensitive(plan->config, "model_args");
     const char *pool = NULL;
-    int values[SWIN_MAX_STAGES], count;
     TRY(plan_timm_settings(plan, known, COUNT_OF(known), &pool, act));
     if (pool && strcmp(pool, "avg") != 0)
         return fail(ST_FORMAT, CONFIG ": global_pool is '%.40s'; vitrine runs a Swin with avg",
@@ -278,15 +295,32 @@ static enum status timm_settings(struct plan *plan, bool *windows, const char **
                            "vitrine does not run");
     TRY(arguments_agree(plan, args));
     TRY(window_argument(plan, args, windows));
-    TRY(json_ints(args, CONFIG, "pretrained_window_sizes", 0, SWIN_MAX_WINDOW, SWIN_MAX_STAGES,
-                  values, &count));
-    if (c->version == 1 || count == 0) return ST_OK;
-    if (count < c->stages)
+    return pretrained_argument(plan, args);
+}
+
+/*
+ * transformers uses layer_norm_eps in its blocks and 1e-5 in the patch embedding and the mergings;
+ * vitrine has one.
+ */
+static enum status transformers_settings(struct plan *plan, bool *windows, const char **act) {
+    struct swin_config *c = &plan->out->swin;
+    const char *want = c->version == 2 ? "swinv2" : "swin", *type = NULL;
+    double eps = 1e-5;
+    TRY(json_word(plan->config, CONFIG, "model_type", &type));
+    if (!type || strcmp(type, want) != 0)
+        return fail(ST_FORMAT, CONFIG ": model_type is '%.40s', the tensors are those of %s",
+                    type ? type : "missing", want);
+    plan->out->origin = plan->origin->title;
+    TRY(json_word(plan->config, CONFIG, "hidden_act", act));
+    TRY(json_double(plan->config, CONFIG, "layer_norm_eps", 1e-15, 1, &eps));
+    if (fabs(eps - 1e-5) > 1e-12)
         return fail(ST_FORMAT,
-                    CONFIG ": pretrained_window_sizes has %d windows, the tensors %d stages", count,
-                    c->stages);
-    memcpy(c->pretrained_window, values, (size_t)c->stages * sizeof *values);
-    return ST_OK;
+                    CONFIG ": layer_norm_eps is %g, but the patch embedding's norm has 1e-05: two, "
+                           "which vitrine does not run",
+                    eps);
+    TRY(arguments_agree(plan, plan->config));
+    TRY(window_argument(plan, plan->config, windows));
+    return pretrained_argument(plan, plan->config);
 }
 
 /* ---- the whole ---- */
@@ -313,6 +347,12 @@ static enum status demand_windows(const struct plan *plan) {
     return ST_OK;
 }
 
+/* What is done where windows do not fit, by origin. */
+static enum swin_window_rule rule_of(const struct plan *plan) {
+    if (plan->origin->kind == ORIGIN_PLAIN) return WINDOW_TIMM;
+    return plan->origin->kind == ORIGIN_TORCHVISION ? WINDOW_PAD : WINDOW_FIXED;
+}
+
 static char *describe(const struct swin_config *c) {
     char depths[SWIN_MAX_STAGES * 12] = "", windows[SWIN_MAX_STAGES * 12] = "";
     size_t d = 0, w = 0;
@@ -334,15 +374,19 @@ enum status convert_swin_settle(struct plan *plan) {
         memcpy(c->pretrained_window, row.pretrained_window, sizeof c->pretrained_window);
     }
     c->norm_eps = plan->checkpoint->norm_eps > 0 ? plan->checkpoint->norm_eps : 1e-5;
-    c->mask_value = -100;
-    c->window_rule = WINDOW_TIMM;
+    c->mask_value = plan->origin->mask_value < 0 ? plan->origin->mask_value : -100;
+    c->window_rule = rule_of(plan);
     c->activation = plan->arch ? plan->arch->activation : ACT_GELU;
     TRY(settle_heads(plan));
     if (plan->timm_config) TRY(timm_settings(plan, &windows, &act));
+    if (plan->transformers_config && !plan->options->arch)
+        TRY(transformers_settings(plan, &windows, &act));
     if (!act) act = plan->checkpoint->activation;
+    if (!act) act = plan->origin->activation;
     TRY(plan_activation(plan, act, &c->activation));
     if (!windows) TRY(demand_windows(plan));
     TRY(settle_image(plan, c, windows));
+    TRY(swin_config_check_size(c, c->image_h, c->image_w, plan->checkpoint->weights_path));
     plan->out->image_h = c->image_h;
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;

@@ -48,6 +48,8 @@ static enum status transformers_settings(struct plan *plan, struct vit_config *c
     } types[] = {{"dinov2", "transformers Dinov2Model"},
                  {"dinov2_with_registers", "transformers Dinov2WithRegistersModel"},
                  {"vit", "transformers ViT"},
+                 {"vit_mae", "transformers ViTMAE"},
+                 {"vit_msn", "transformers ViTMSN"},
                  {"deit", "transformers DeiT"}};
     const char *type = NULL;
     size_t i = 0;
@@ -56,8 +58,8 @@ static enum status transformers_settings(struct plan *plan, struct vit_config *c
         i++;
     if (!type || i == COUNT_OF(types))
         return fail(ST_FORMAT,
-                    CONFIG ": model_type is '%.40s'; vitrine converts vit, deit, dinov2 and "
-                           "dinov2_with_registers",
+                    CONFIG ": model_type is '%.40s'; vitrine converts vit, deit, vit_mae, vit_msn, "
+                           "dinov2, dinov2_with_registers, swin and swinv2",
                     type ? type : "missing");
     plan->out->origin = types[i].title;
     TRY(json_int(plan->config, CONFIG, "num_attention_heads", 1, 65536, &c->heads));
@@ -288,9 +290,9 @@ enum status convert_vit_settle(struct plan *plan) {
     plan->out->image_h = c->image_h;
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;
-    plan->out->info.architecture = plan->arch
-                                       ? str_copy(plan->arch->name)
-                                       : str_format("ViT, patch %d, width %d, depth %d, %d heads",
-                                                    c->patch_h, c->dim, c->depth, c->heads);
+    const char *name = plan->arch ? plan->arch->name : plan_torchvision(plan, NULL);
+    plan->out->info.architecture = name ? str_copy(name)
+                                        : str_format("ViT, patch %d, width %d, depth %d, %d heads",
+                                                     c->patch_h, c->dim, c->depth, c->heads);
     return plan->out->info.architecture ? ST_OK : ST_NOMEM;
 }

@@ -10,15 +10,8 @@
 static const struct {
     const char *name, *what;
 } foreign[] = {
-    {"conv_proj.weight",
-     "the tensors are named as torchvision's ViT names them, which is not converted yet"},
     {"visual.conv1.weight",
      "the tensors are named as OpenAI CLIP names them, which is not converted yet"},
-    {"features.1.0.norm1.weight", "this is torchvision's Swin, which is not converted yet"},
-    {"swin.", "this is a Swin of transformers, which is not converted yet"},
-    {"swinv2.", "this is a Swin v2 of transformers, which is not converted yet"},
-    {"encoder.layers.0.blocks.0.layernorm_before.weight",
-     "this is a Swin of transformers, which is not converted yet"},
     {"stages.0.blocks.0.attn.meta_mlp.fc1.weight",
      "this is a Swin v2 of another kind (timm's swinv2_cr), which vitrine does not run"},
     {"vision_model.", "this is a CLIP or SigLIP of transformers, which is not converted yet"},
@@ -83,20 +76,20 @@ static bool fits(const char *pattern, const char *name, struct indices *found) {
     return *name == '\0';
 }
 
-/* target with the indices in the places of '*' and, one higher, of '+'. */
+/* target with the indices in the places of '*', one higher of '+', halved of '/'. */
 static void fill_target(const char *target, const struct indices *indices, char *out) {
     size_t used = 0;
     int next = 0;
     for (; *target && used < NAME_MAX_LENGTH - 1; target++) {
         char digits[24];
         long value = 0;
-        if (next == indices->count || (*target != '*' && *target != '+')) {
+        if (next == indices->count || !strchr("*+/", *target)) {
             out[used++] = *target;
             continue;
         }
         snprintf(digits, sizeof digits, "%.*s", (int)indices->length[next], indices->text[next]);
-        if (*target == '+' && parse_long(digits, 0, 9999, &value))
-            snprintf(digits, sizeof digits, "%ld", value + 1);
+        if (*target != '*' && parse_long(digits, 0, 9999, &value))
+            snprintf(digits, sizeof digits, "%ld", *target == '+' ? value + 1 : value / 2);
         used += (size_t)snprintf(out + used, NAME_MAX_LENGTH - used, "%s", digits);
         next++;
     }

@@ -4,8 +4,8 @@
  *
  * A row's source is matched whole: '*' is an index of a block or stage (at most two a row), "**" at
  * the end is anything. The target takes the indices in their order, '*' as they are, '+' one
- * higher. Parts of one target are stacked along the first axis in the order of `part` (query, key,
- * value).
+ * higher, '/' halved (rounded down). Parts of one target are stacked along the first axis in the
+ * order of `part` (query, key, value).
  */
 #ifndef WEIGHTS_NAMES_H
 #define WEIGHTS_NAMES_H
@@ -36,6 +36,13 @@ struct name_result {
 
 enum name_family { NAMES_VIT, NAMES_SWIN };
 
+/* Who says what tensors do not: config files beside them, or a table of published weights. */
+enum origin_kind {
+    ORIGIN_PLAIN,        /* timm's config.json and timm's table */
+    ORIGIN_TRANSFORMERS, /* config.json and preprocessor_config.json of transformers */
+    ORIGIN_TORCHVISION   /* convert_torchvision.c */
+};
+
 struct name_origin {
     const char *title; /* "timm" */
     enum name_family family;
@@ -51,13 +58,15 @@ struct name_origin {
     const char *crop_rounding; /* how it rounds a centre crop */
     const char *activation;    /* what its own code computes; NULL: what the architecture says */
     const char *headless;      /* the tensor whose presence makes the head unusable; or NULL */
-    bool transformers;         /* config.json and preprocessor_config.json are transformers' */
     bool unit_range;           /* its pictures are scaled to [-1, 1]: mean and std are 0.5 */
+    enum origin_kind kind;
+    double mask_value; /* a Swin's, where it is not -100; 0 elsewhere */
 };
 
-extern const struct name_origin names_timm, names_transformers, names_swin, names_swin_official,
-    names_jax, names_transformers_tf, names_keras_hub, names_keras_hub_swin, names_vit_keras,
-    names_vit_keras_3;
+extern const struct name_origin names_timm, names_transformers, names_transformers_swin,
+    names_transformers_swinv2, names_torchvision, names_torchvision_swin, names_swin,
+    names_swin_official, names_jax, names_transformers_tf, names_keras_hub, names_keras_hub_swin,
+    names_vit_keras, names_vit_keras_3;
 extern const char *const names_timm_prefixes[]; /* ends with NULL */
 
 /* What `name`, its prefix peeled off, becomes; NAME_UNKNOWN when no row fits. */

@@ -73,7 +73,7 @@ const struct name_origin names_transformers_tf = {
     .count = COUNT_OF(tensorflow_rows),
     .resample = RESAMPLE_BICUBIC,
     .crop_rounding = "floor",
-    .transformers = true,
+    .kind = ORIGIN_TRANSFORMERS,
 };
 
 /* ---- keras_hub ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * names_transformers: the ViT, DeiT, DINOv2 and DINOv2-with-registers of transformers. Both
- * spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
+ * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2 and DINOv2-with-registers of transformers.
+ * Both spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
  * names (save_original_format=False).
  */
 #include "weights/names.h"
@@ -11,6 +11,8 @@
     { source, target, NAME_USE, part, parts, NULL, LAYOUT_SAME }
 #define DROP(name, reason)                                                                         \
     { name, NULL, NAME_DROP, 0, 0, reason, LAYOUT_SAME }
+#define REFUSE(name, reason)                                                                       \
+    { name, NULL, NAME_REFUSE, 0, 0, reason, LAYOUT_SAME }
 #define BOTH(source, target)                                                                       \
     USED(source ".weight", target ".weight"), USED(source ".bias", target ".bias")
 #define PARTS(source, target, part, parts)                                                         \
@@ -22,6 +24,8 @@
 #define LAYERS(source, target, part, parts)                                                        \
     PARTS("encoder.layer.*." source, target, part, parts),                                         \
         PARTS("layers.*." source, target, part, parts)
+
+#define BEIT "relative positions (BEiT, data2vec), which vitrine's ViT does not run"
 
 static const struct name_row rows[] = {
     USED("embeddings.cls_token", "cls_token"),
@@ -58,16 +62,26 @@ static const struct name_row rows[] = {
     BOTH("distillation_classifier", "head_dist"),
     DROP("embeddings.mask_token", "stands for masked patches in pretraining only"),
     DROP("embeddings.position_ids", "a buffer that counts"),
-    DROP("decoder.**", "a decoder behind the backbone (masks, segmentation)"),
+    DROP("decoder.**", "a decoder behind the backbone (MAE, masks, segmentation)"),
     DROP("pooler.dense.weight",
          "the pooler; what vitrine reads is the class token after the last norm"),
     DROP("pooler.dense.bias",
          "the pooler; what vitrine reads is the class token after the last norm"),
+
+    REFUSE("encoder.layer.*.lambda_1", BEIT),
+    REFUSE("encoder.layer.*.lambda_2", BEIT),
+    REFUSE("layers.*.lambda_1", BEIT),
+    REFUSE("layers.*.lambda_2", BEIT),
+    REFUSE("encoder.layer.*.attention.attention.relative_position_bias.**", BEIT),
+    REFUSE("layers.*.relative_position_bias.**", BEIT),
+    REFUSE("encoder.relative_position_bias.**", BEIT),
+    REFUSE("relative_position_bias.**", BEIT),
+    REFUSE("pooler.layernorm.**", "a norm behind the mean (BEiT), which vitrine does not convert"),
 };
 
-static const char *const prefixes[] = {"module.", "_orig_mod.", "vit.",
-                                       "deit.",   "dinov2.",    "dinov2_with_registers.",
-                                       "model.",  "backbone.",  NULL};
+static const char *const prefixes[] = {
+    "module.", "_orig_mod.",       "vit.",   "deit.",     "dinov2.", "dinov2_with_registers.",
+    "beit.",   "data2vec_vision.", "model.", "backbone.", NULL};
 
 const struct name_origin names_transformers = {
     .title = "transformers",
@@ -79,5 +93,5 @@ const struct name_origin names_transformers = {
     .block = NULL,
     .resample = RESAMPLE_BICUBIC,
     .crop_rounding = "floor",
-    .transformers = true,
+    .kind = ORIGIN_TRANSFORMERS,
 };

@@ -2,6 +2,8 @@
 """Compare vitrine with the reference libraries on real photos, from the JPEG file on.
 
 usage: parity.py timm --vitrine build/vitrine --photos DIR [--work DIR] [--container C] [--activation A] [ARCH ...]
+       parity.py torchvision --vitrine build/vitrine --photos DIR [--work DIR] [NAME ...]
+       parity.py transformers --vitrine build/vitrine --photos DIR [--work DIR] [CASE ...]
        parity.py dinov2 --vitrine build/vitrine --photos DIR --weights DIR [--size N] [--work DIR]
        parity.py containers --vitrine build/vitrine [--work DIR] [ARCH ...]
 
@@ -10,6 +12,10 @@ timm: random-weight models, perturbed so that logits and attention are not flat,
 With --container npz (Google's JAX names), onnx or onnx-dynamo (torch's older and newer exporter) the weights go through
 such a file instead, and every parameter must be, bit for bit, that of the safetensors file. JAX files compute tanh GELU,
 and so does their reference, unless --activation gelu.
+torchvision: its models with random weights, saved by torch.save and converted without a word more; the reference is the
+model behind the transforms of its default weights. "NAME@S" runs both at S pixels.
+transformers: small models of its classes with random weights, saved by save_pretrained with their image processor, in
+the names of its files and ("CASE/own") in those of its modules; logits, or for models without a head all tokens.
 dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
 transformers' model behind transformers' own image processor.
 containers: one timm model as torch.save writes it in many ways (zip, legacy, inside a training checkpoint, behind
@@ -56,21 +62,23 @@ def perturb(model, seed):
     with torch.no_grad():
         for name, p in model.named_parameters():
             leaf = name.rsplit(".", 1)[-1]
-            if "norm" in name and leaf == "weight":
+            module = name.rsplit(".", 2)[-2] if "." in name else ""
+            if ("norm" in name or module.startswith("ln") or name.startswith("features.0.2")) and leaf == "weight":
                 p.copy_(1 + 0.2 * normal(p))
-            elif leaf == "gamma":
+            elif leaf in ("gamma", "lambda1"):
                 p.copy_(0.5 + 0.2 * normal(p))
             elif leaf == "relative_position_bias_table":
                 p.copy_(1.5 * normal(p))
             elif leaf == "logit_scale":  # from 3 to the clamp at 100
                 p.copy_(2.5 + 0.7 * normal(p))
-            elif "cpb_mlp.2" in name:
+            elif "cpb_mlp.2" in name or "position_bias_mlp.2" in name:
                 p.copy_(normal(p) * 3.0 / p.shape[1] ** 0.5)
-            elif leaf in ("bias", "q_bias", "v_bias"):
+            elif leaf in ("bias", "q_bias", "v_bias", "in_proj_bias"):
                 p.copy_(0.1 * normal(p))
-            elif leaf in ("cls_token", "dist_token", "reg_token", "pos_embed", "latent"):
+            elif leaf in ("cls_token", "dist_token", "reg_token", "pos_embed", "latent", "class_token", "pos_embedding",
+                          "distillation_token", "register_tokens", "position_embeddings"):
                 p.copy_(0.5 * normal(p))
-            elif "qkv" in name:
+            elif any(word in name for word in ("qkv", "in_proj", "query", "key", "q_proj", "k_proj")):
                 p.copy_(normal(p) * 2.0 / p.shape[1] ** 0.5)
             else:
                 fan_in = p[0].numel()
@@ -88,9 +96,9 @@ def photos_of(folder):
     return sorted(os.path.join(folder, n) for n in os.listdir(folder))
 
 
-def vitrine_logits(vitrine, model, photos, classes):
+def vitrine_logits(vitrine, model, photos, classes, *more):
     text = run(vitrine, "classify", "-q", "-m", model, "-k", "0", "--format", "tsv",
-               "--output-type", "logit", "--exif", "ignore", *photos)
+               "--output-type", "logit", "--exif", "ignore", *more, *photos)
     logits = {p: np.full(classes, np.nan, np.float32) for p in photos}
     for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
         logits[row["path"]][int(row["index"])] = row["score"]
@@ -164,6 +172,121 @@ def check_timm(args):
         worst = max(worst, ratio if np.isfinite(ratio) else np.inf)
         os.unlink(weights), os.unlink(converted)
     return same and worst <= LOGIT_BOUND
+
+
+HEADER = "| model | max |logit| | std of a photo's logits | max |difference| | ratio | top-5 equal |"
+
+
+def report(name, got, want):
+    """A row of figures; the largest difference as a share of the largest logit."""
+    scale, difference = np.abs(want).max(), np.abs(got - want).max()
+    ratio = difference / scale
+    five = all((np.argsort(-g, kind="stable")[:5] == np.argsort(-w, kind="stable")[:5]).all()
+               for g, w in zip(got, want))
+    print(f"| {name} | {scale:.3f} | {want.std(1).mean():.3f} | {difference:.2e} | {ratio:.2e} | {five} |", flush=True)
+    return ratio if np.isfinite(ratio) else np.inf
+
+
+def check_torchvision(args):
+    import torchvision
+    photos, worst = photos_of(args.photos), 0.0
+    print(HEADER)
+    for number, name in enumerate(args.arch or ["vit_b_16", "vit_b_32", "swin_t", "swin_v2_t"]):
+        name, _, size = name.partition("@")
+        model = torchvision.models.get_model(name, weights=None).eval()
+        perturb(model, 200 + number)
+        weights, converted = (os.path.join(args.work, name + s) for s in (".pth", ".h5"))
+        torch.save(model.state_dict(), weights)
+        run(args.vitrine, "convert", "-q", weights, "--labels", "imagenet-1k", "-o", converted)
+        transform = torchvision.models.get_model_weights(name).DEFAULT.transforms()
+        more = []
+        if size:
+            share = transform.resize_size[0] / transform.crop_size[0]
+            transform.crop_size, transform.resize_size = [int(size)], [int(int(size) * share)]
+            more = ["--image-size", size]
+        with torch.no_grad():
+            want = torch.cat([model(transform(Image.open(p).convert("RGB"))[None]) for p in photos]).numpy()
+        got = vitrine_logits(args.vitrine, converted, photos, 1000, *more)
+        worst = max(worst, report(name + ("@" + size if size else ""), got, want))
+        os.unlink(weights), os.unlink(converted)
+    return worst <= LOGIT_BOUND
+
+
+def transformers_cases():
+    """{case: (class, config, processor class, its arguments)}: small, but with heads, windows and maps as published."""
+    import transformers as t
+    small = dict(hidden_size=192, num_hidden_layers=6, num_attention_heads=3, intermediate_size=768)
+    swin = dict(embed_dim=48, depths=[2, 2, 4, 2], num_heads=[2, 4, 8, 16])
+    half = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    inet = dict(image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
+    vit = lambda n, **more: ("ViTImageProcessor", dict(size={"height": n, "width": n}, **more))
+    crop = dict(size={"height": 256, "width": 256}, crop_size={"height": 224, "width": 224}, do_center_crop=True,
+                resample=3, **inet)
+    bit = dict(size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224}, do_center_crop=True, resample=3, **inet)
+    dino = dict(small, patch_size=14, image_size=518)
+    heads = dict(num_labels=1000)
+    return {
+        "vit": (t.ViTForImageClassification, t.ViTConfig(**small, **heads), *vit(224, **half)),
+        "deit": (t.DeiTForImageClassificationWithTeacher, t.DeiTConfig(**small, **heads), "DeiTImageProcessor", crop),
+        "swin": (t.SwinForImageClassification, t.SwinConfig(**swin, **heads), *vit(224, resample=3, **inet)),
+        "swinv2": (t.Swinv2ForImageClassification,
+                   t.Swinv2Config(image_size=256, window_size=8, **swin, **heads), *vit(256, resample=3, **inet)),
+        "swinv2_pretrained": (t.Swinv2ForImageClassification,
+                              t.Swinv2Config(image_size=256, window_size=16, pretrained_window_sizes=[12, 12, 12, 6],
+                                             **swin, **heads), *vit(256, resample=3, **inet)),
+        "dinov2_with_registers": (t.Dinov2WithRegistersModel, t.Dinov2WithRegistersConfig(**dino), "BitImageProcessor", bit),
+        "dinov2_swiglu": (t.Dinov2Model, t.Dinov2Config(**dino, use_swiglu_ffn=True), "BitImageProcessor", bit),
+        "vit_mae": (t.ViTMAEForPreTraining,
+                    t.ViTMAEConfig(**small, decoder_hidden_size=64, decoder_num_hidden_layers=1,
+                                   decoder_num_attention_heads=2, decoder_intermediate_size=64, mask_ratio=0.0),
+                    *vit(224, resample=3, **inet)),
+        "vit_msn": (t.ViTMSNForImageClassification, t.ViTMSNConfig(**small, **heads), *vit(224, resample=3, **inet)),
+    }
+
+
+def reference_outputs(model, pixels):
+    """(logits or tokens, whether logits). MAE shuffles patches unless told the order."""
+    if hasattr(model, "decoder"):
+        patches = model.vit.embeddings.patch_embeddings.num_patches
+        return model.vit(pixels, noise=torch.arange(patches)[None].float() / patches).last_hidden_state[0], False
+    out = model(pixel_values=pixels)
+    return (out.logits[0], True) if hasattr(out, "logits") else (out.last_hidden_state[0], False)
+
+
+def check_transformers(args):
+    import shutil
+    import transformers
+    photos, worst, cases = photos_of(args.photos), 0.0, transformers_cases()
+    folder, converted = os.path.join(args.work, "transformers"), os.path.join(args.work, "transformers.h5")
+    tokens = os.path.join(args.work, "tokens.npy")
+    print(HEADER)
+    for number, case in enumerate(args.arch or [c + own for c in cases for own in ("", "/own")]):
+        maker, config, processor, settings = cases[case.partition("/")[0]]
+        model = maker(config).eval()
+        perturb(model, 300 + number)
+        processor = getattr(transformers, processor + "Pil", None) or getattr(transformers, processor)
+        processor = processor(**settings)
+        shutil.rmtree(folder, ignore_errors=True)
+        model.save_pretrained(folder, save_original_format="/own" not in case)
+        processor.save_pretrained(folder)
+        run(args.vitrine, "convert", "-q", folder, "-o", converted)
+        want = []
+        for path in photos:
+            pixels = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"]
+            size = pixels.shape[-1]
+            with torch.no_grad():
+                out, logits = reference_outputs(model, pixels)
+            want.append(out.numpy().ravel())
+        if logits:
+            got = vitrine_logits(args.vitrine, converted, photos, len(want[0]))
+        else:
+            run(args.vitrine, "features", "-q", "-m", converted, "--exif", "ignore", "--image-size", str(size),
+                "--tokens", "all", "-o", tokens, *photos)
+            got = np.load(tokens).reshape(len(photos), -1)
+        worst = max(worst, report(case, got, np.stack(want)))
+        os.unlink(converted)
+    shutil.rmtree(folder, ignore_errors=True)
+    return worst <= LOGIT_BOUND
 
 
 def check_dinov2(args):
@@ -293,10 +416,10 @@ def check_containers(args):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("what", choices=["timm", "dinov2", "containers"])
+    ap.add_argument("what", choices=["timm", "torchvision", "transformers", "dinov2", "containers"])
     ap.add_argument("arch", nargs="*")
     ap.add_argument("--vitrine", default="build/vitrine")
-    ap.add_argument("--photos", help="a folder; for timm and dinov2")
+    ap.add_argument("--photos", help="a folder; for all but containers")
     ap.add_argument("--weights")
     ap.add_argument("--container", choices=list(CONTAINED), default="safetensors")
     ap.add_argument("--activation", choices=["gelu", "gelu_tanh", "quick_gelu"])
@@ -306,7 +429,7 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     if args.what != "containers" and not args.photos:
         ap.error("want --photos")
-    ok = {"timm": check_timm, "dinov2": check_dinov2, "containers": check_containers}[args.what](args)
+    ok = {"timm": check_timm, "torchvision": check_torchvision, "transformers": check_transformers, "dinov2": check_dinov2, "containers": check_containers}[args.what](args)
     sys.exit(0 if ok else 1)
 
 
