@@ -86,7 +86,8 @@ bool onnx_is(struct onnx_text text, const char *word) {
            (text.length == 0 || memcmp(text.bytes, word, text.length) == 0);
 }
 
-int onnx_order(struct onnx_text a, struct onnx_text b) {
+/* As strcmp. */
+static int text_order(struct onnx_text a, struct onnx_text b) {
     const size_t least = a.length < b.length ? a.length : b.length;
     const int order = least ? memcmp(a.bytes, b.bytes, least) : 0;
     return order ? order : (a.length > b.length) - (a.length < b.length);
@@ -333,12 +334,12 @@ static enum status read_all(struct onnx_text graph, struct onnx_graph *out) {
 }
 
 static int by_tensor(const void *a, const void *b) {
-    return onnx_order(((const struct onnx_tensor *)a)->name, ((const struct onnx_tensor *)b)->name);
+    return text_order(((const struct onnx_tensor *)a)->name, ((const struct onnx_tensor *)b)->name);
 }
 
 static int by_use(const void *a, const void *b) {
     const struct onnx_use *x = a, *y = b;
-    const int order = onnx_order(x->name, y->name);
+    const int order = text_order(x->name, y->name);
     if (order) return order;
     if ((x->input < 0) != (y->input < 0)) return x->input < 0 ? -1 : 1;
     if (x->node != y->node) return x->node < y->node ? -1 : 1;
@@ -357,7 +358,7 @@ static enum status list_uses(struct onnx_graph *graph) {
     if (graph->use_count) qsort(graph->uses, graph->use_count, sizeof *graph->uses, by_use);
     for (size_t i = 1; i < graph->use_count; i++) {
         const struct onnx_use *a = &graph->uses[i - 1], *b = &graph->uses[i];
-        if (a->input < 0 && b->input < 0 && onnx_order(a->name, b->name) == 0)
+        if (a->input < 0 && b->input < 0 && text_order(a->name, b->name) == 0)
             return fail(ST_FORMAT, "%s: two nodes of the graph make %.*s", graph->path,
                         a->name.length < 100 ? (int)a->name.length : 100,
                         (const char *)a->name.bytes);
@@ -393,7 +394,7 @@ static size_t first_use(const struct onnx_graph *graph, struct onnx_text name) {
     size_t lo = 0, hi = graph->use_count;
     while (lo < hi) {
         const size_t mid = lo + (hi - lo) / 2;
-        if (onnx_order(graph->uses[mid].name, name) < 0)
+        if (text_order(graph->uses[mid].name, name) < 0)
             lo = mid + 1;
         else
             hi = mid;
@@ -406,7 +407,7 @@ const struct onnx_use *onnx_next_use(const struct onnx_graph *graph, struct onnx
     if (*at == 0) *at = first_use(graph, name) + 1; /* one higher, so that 0 is the beginning */
     for (; *at <= graph->use_count; (*at)++) {
         const struct onnx_use *use = &graph->uses[*at - 1];
-        if (onnx_order(use->name, name) != 0) return NULL;
+        if (text_order(use->name, name) != 0) return NULL;
         if (use->input < 0) continue;
         (*at)++;
         return use;
@@ -417,7 +418,7 @@ const struct onnx_use *onnx_next_use(const struct onnx_graph *graph, struct onnx
 const struct onnx_node *onnx_producer(const struct onnx_graph *graph, struct onnx_text name) {
     const size_t i = first_use(graph, name);
     if (i == graph->use_count || graph->uses[i].input >= 0) return NULL;
-    return onnx_order(graph->uses[i].name, name) == 0 ? &graph->nodes[graph->uses[i].node] : NULL;
+    return text_order(graph->uses[i].name, name) == 0 ? &graph->nodes[graph->uses[i].node] : NULL;
 }
 
 const struct onnx_tensor *onnx_find(const struct onnx_graph *graph, struct onnx_text name) {

@@ -19,7 +19,6 @@ struct onnx_text {
 };
 
 bool onnx_is(struct onnx_text text, const char *word);
-int onnx_order(struct onnx_text a, struct onnx_text b); /* as strcmp */
 
 struct onnx_node {
     struct onnx_text op, name, output; /* the first output */
