@@ -96,13 +96,13 @@ static uint64_t sum_of(const void *bytes, size_t size) {
     return sum;
 }
 
-static void run_kernel(struct op *op) {
-    if (strikes(&fake_cuda_options.fail_launch)) return fake_die(op->name);
+static void run_kernel(int device, struct op *op) {
+    if (strikes(&fake_cuda_options.fail_launch)) return fake_die(device, op->name);
     simt_unwatch();
     for (int i = 0; i < op->touched_count; i++)
         simt_watch(op->touched[i]->base, op->touched[i]->size);
     if (simt_launch(op->name, op->grid, op->threads, op->shared, op->body, op->closure) != ST_OK)
-        fake_die(fail_message());
+        fake_die(device, fail_message());
     simt_unwatch();
 }
 
@@ -110,9 +110,9 @@ static void run_until(struct fake_stream *stream, unsigned ticket);
 
 static void run_op(struct fake_stream *stream, struct op *op) {
     stream->time += op->cost;
-    if (fake_is_dead()) return;
+    if (fake_is_dead(stream->device)) return;
     switch (op->kind) {
-    case OP_KERNEL: run_kernel(op); break;
+    case OP_KERNEL: run_kernel(stream->device, op); break;
     case OP_BODY: op->body(op->closure); break;
     case OP_COPY:
         if (op->from_pinned && op->sum != sum_of(op->from, op->bytes))

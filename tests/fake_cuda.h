@@ -101,9 +101,9 @@ void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What a call returns; a fault of the caller and what it returns. */
 cudaError_t fake_give(cudaError_t error);
 cudaError_t fake_wrong(cudaError_t error, const char *what);
-/* A kernel died: every call fails from now on. */
-void fake_die(const char *sentence);
-bool fake_is_dead();
+/* A kernel died: every call for that device fails from now on. */
+void fake_die(int device, const char *sentence);
+bool fake_is_dead(int device);
 /* +1, -1: an object is made, destroyed. */
 void fake_count(int by);
 

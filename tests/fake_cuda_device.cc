@@ -19,7 +19,7 @@ static struct {
     size_t device_bytes[FAKE_DEVICES];
     int alive;
     char fault[512], death[512];
-    cudaError_t dead; /* sticky */
+    cudaError_t dead[FAKE_DEVICES]; /* sticky, as a context's errors are */
 } fake;
 
 /* Of the thread. */
@@ -60,7 +60,7 @@ void fake_count(int by) {
 }
 
 cudaError_t fake_give(cudaError_t error) {
-    if (fake.dead != cudaSuccess) error = fake.dead;
+    if (fake_is_dead(current_device)) error = fake.dead[current_device];
     if (error != cudaSuccess) last_error = error;
     return error;
 }
@@ -71,14 +71,14 @@ cudaError_t fake_wrong(cudaError_t error, const char *what) {
     return fake_give(error);
 }
 
-void fake_die(const char *sentence) {
-    if (fake.dead != cudaSuccess) return;
-    fake.dead = cudaErrorLaunchFailure;
+void fake_die(int device, const char *sentence) {
+    if (fake_is_dead(device)) return;
+    fake.dead[device] = cudaErrorLaunchFailure;
     snprintf(fake.death, sizeof fake.death, "unspecified launch failure (%s)", sentence);
 }
 
-bool fake_is_dead() {
-    return fake.dead != cudaSuccess;
+bool fake_is_dead(int device) {
+    return fake.dead[device] != cudaSuccess;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -239,7 +239,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int) {
 cudaError_t cudaGetLastError(void) {
     fake_lock lock;
     cudaError_t error = last_error;
-    last_error = fake.dead;
+    last_error = fake.dead[current_device];
     return error;
 }
 

@@ -229,6 +229,7 @@ static void test_failing_device(void **state) {
     demand(run_open(&run, "vit_token", "cuda:0,1", NULL, 4));
     fake.options->fail_launch = 20;
     assert_int_equal(run_forward(&run), ST_DEVICE);
+    printf("%s\n", fail_message());
     assert_non_null(strstr(fail_message(), "launch failure"));
     run_close(&run);
 }
