@@ -97,7 +97,7 @@ MODELS    := $(wildcard weights/models/*.h5)
 
 # ---- targets -------------------------------------------------------------------------------------
 
-.PHONY: FORCE all deps demo test tests test-run cuda gpu-check test-cuda cubins bench asan fuzz lint format install clean help report
+.PHONY: FORCE all deps demo test tests test-run cuda gpu-check test-cuda cubins bench asan fuzz fuzz-guided lint format install clean help report
 
 ## all: the binary, build/vitrine, and where nvcc is found the CUDA backend beside it
 all: report $(BINARY) $(if $(SAN),,$(if $(filter 1,$(HAVE_NVCC)),$(CUDA_LIB)))
@@ -203,10 +203,25 @@ test-run:
 asan:
 	@$(MAKE) --no-print-directory SAN=address,undefined CFLAGS="-O1 -g" test
 
-## fuzz: the fuzzers, longer, under the sanitizers
+## fuzz: the fuzzers, longer, under the sanitizers; where clang has libFuzzer, then guided by coverage
+FUZZ_SECONDS ?= 600
 fuzz:
 	@$(MAKE) --no-print-directory SAN=address,undefined CFLAGS="-O1 -g" -j$(JOBS) all tests
 	@for f in $(FUZZERS:$(BUILD)/%=build/address-undefined/%); do FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200000} $$f || exit 1; done
+	@if echo 'int main(void) {}' | clang -fsanitize=fuzzer-no-link,address -x c - -o /dev/null 2>/dev/null; then \
+	  $(MAKE) --no-print-directory CC=clang BUILD=build/guided SAN=fuzzer-no-link,address,undefined CFLAGS="-O1 -g" -j$(JOBS) fuzz-guided; \
+	else echo "no clang with libFuzzer here: nothing is guided by coverage"; fi
+
+# $(FUZZ_SECONDS) each, from the golden files. Not fuzz_h5: the library itself dies of some files,
+# which that program forks for.
+GUIDED := $(patsubst tests/%.c,$(BUILD)/%,$(filter-out %/fuzz_h5.c,$(wildcard tests/fuzz_*.c)))
+$(BUILD)/fuzz_%: tests/fuzz_%.c $(LIBRARY) $(BUILD)/flags
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(SAN:fuzzer-no-link%=-fsanitize=fuzzer%) $< $(LIBRARY) $(LIBS) -o $@
+fuzz-guided: $(GUIDED)
+	@for f in $(GUIDED); do \
+	  mkdir -p $$f.corpus && echo "== $$f" && \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -max_len=262144 -print_final_stats=1 -verbosity=0 \
+	    -artifact_prefix=$$f. $$f.corpus tests/ref tests/ref/containers || exit 1; done
 
 # One object a file, device code for every architecture; ptxas's word on registers and spills beside it.
 $(BUILD)/%.cuda.o: %.cu $(BUILD)/flags.cuda

@@ -289,22 +289,71 @@ def check_transformers(args):
     return worst <= LOGIT_BOUND
 
 
+def official_dinov2(state, depth):
+    """The state dict of transformers under the names of DINOv2's own code: one qkv product, ls1, ls2."""
+    names = {"embeddings.cls_token": "cls_token", "embeddings.mask_token": "mask_token",
+             "embeddings.position_embeddings": "pos_embed", "layernorm.weight": "norm.weight",
+             "layernorm.bias": "norm.bias", "embeddings.patch_embeddings.projection.weight": "patch_embed.proj.weight",
+             "embeddings.patch_embeddings.projection.bias": "patch_embed.proj.bias"}
+    parts = {"norm1": "norm1", "norm2": "norm2", "mlp.fc1": "mlp.fc1", "mlp.fc2": "mlp.fc2",
+             "attention.output.dense": "attn.proj"}
+    out = {new: state[old] for old, new in names.items()}
+    for i in range(depth):
+        old, new = f"encoder.layer.{i}.", f"blocks.{i}."
+        out[new + "ls1.gamma"] = state[old + "layer_scale1.lambda1"]
+        out[new + "ls2.gamma"] = state[old + "layer_scale2.lambda1"]
+        for kind in ("weight", "bias"):
+            out.update({f"{new}{b}.{kind}": state[f"{old}{a}.{kind}"] for a, b in parts.items()})
+            out[f"{new}attn.qkv.{kind}"] = torch.cat(
+                [state[f"{old}attention.attention.{x}.{kind}"] for x in ("query", "key", "value")])
+    assert len(out) == len(state) - 4 * depth, "a name was left out"
+    return out
+
+
+def dinov2_forms(args):
+    """The weights as they are, as DINOv2's own code saves them, and as an ONNX file if one is given."""
+    from safetensors.torch import load_file
+    official = os.path.join(args.work, "dinov2_vits14_pretrain.pth")
+    state = load_file(os.path.join(args.weights, "model.safetensors"))
+    torch.save(official_dinov2(state, 1 + max(int(k.split(".")[2]) for k in state if ".layer." in k)), official)
+    # What preprocessor_config.json says; the other forms come without one.
+    rules = ["crop_pct=0.875", "crop_rounding=floor", "interpolation=bicubic", "mean=0.485,0.456,0.406",
+             "std=0.229,0.224,0.225"]
+    options = [x for r in rules for x in ("--preprocess", r)]
+    forms = [("transformers", args.weights, []), ("official", official, options)]
+    if args.onnx:
+        forms.append(("onnx", args.onnx, options))
+    return forms
+
+
 def check_dinov2(args):
+    ok, first = True, None
+    for form, path, options in dinov2_forms(args):
+        converted, tokens = os.path.join(args.work, "dinov2.h5"), os.path.join(args.work, "tokens.npy")
+        run(args.vitrine, "convert", "-q", path, "-o", converted, *options)
+        run(args.vitrine, "features", "-q", "-m", converted, "--image-size", str(args.size), "--exif", "ignore",
+            "--tokens", "all", "-o", tokens, *photos_of(args.photos))
+        got = np.load(tokens)
+        if first is None:
+            first = got
+            ok = against_transformers(args, got)
+        print(f"{form}: {got.shape} features, bits equal to the first form's: {np.array_equal(got, first)}, "
+              f"largest difference {np.abs(got - first).max():.2e} of {np.abs(first).max():.2e}", flush=True)
+        ok = ok and np.abs(got - first).max() <= LOGIT_BOUND * np.abs(first).max()
+    return ok
+
+
+def against_transformers(args, got):
     from transformers import AutoModel
     try:
         from transformers import BitImageProcessorPil as Processor
     except ImportError:
         from transformers import BitImageProcessor as Processor
     photos = photos_of(args.photos)
-    converted, tokens = os.path.join(args.work, "dinov2.h5"), os.path.join(args.work, "tokens.npy")
-    run(args.vitrine, "convert", "-q", args.weights, "-o", converted)
     processor = Processor.from_pretrained(args.weights)
     size = args.size
     edge = processor.size["shortest_edge"] * size // 224
     model = AutoModel.from_pretrained(args.weights).eval()
-    run(args.vitrine, "features", "-q", "-m", converted, "--image-size", str(size), "--exif", "ignore",
-        "--tokens", "all", "-o", tokens, *photos)
-    got = np.load(tokens)
     worst, cosine = 0.0, 1.0
     for i, path in enumerate(photos):
         image = Image.open(path).convert("RGB")
@@ -421,6 +470,7 @@ def main():
     ap.add_argument("--vitrine", default="build/vitrine")
     ap.add_argument("--photos", help="a folder; for all but containers")
     ap.add_argument("--weights")
+    ap.add_argument("--onnx", help="dinov2: a file of the same weights")
     ap.add_argument("--container", choices=list(CONTAINED), default="safetensors")
     ap.add_argument("--activation", choices=["gelu", "gelu_tanh", "quick_gelu"])
     ap.add_argument("--size", type=int, default=224)

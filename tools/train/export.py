@@ -34,12 +34,12 @@ def root_attributes(result, weights_file):
     return dict(
         format="vitrine-model", format_version=1, name=result["name"], family=result["family"],
         architecture=DESCRIPTION[result["family"]](result["config"]) + " (timm %s)" % result["class"],
-        source="trained on CIFAR-10 by tools/train/train.py", source_sha256=digest, license="MIT",
+        source="trained on %s by tools/train/train.py" % result["dataset"], source_sha256=digest, license="MIT",
         recipe="tools/train/train.py %s --steps %d --seed %d --precision %s (%.1f epochs%s)" % (
             result["family"], result["steps"], result["seed"], result["precision"],
             result["epochs"], retimed(result)),
-        test_accuracy="%.4f on %d CIFAR-10 test images (32x32, JPEG quality 75)" % (
-            result["test_accuracy"], result["test_images"]))
+        test_accuracy="%.4f on %d %s test images (%s)" % (
+            result["test_accuracy"], result["test_images"], result["dataset"], result["form"]))
 
 
 def vit_config(result, tensors):
@@ -107,7 +107,7 @@ def export(base, path):
         attributes(h5, root_attributes(result, base + ".safetensors"))
         attributes(h5.create_group("config"), CONFIG[result["family"]](result, tensors))
         attributes(h5.create_group("preprocess"), preprocess(result))
-        for name in ("id", "name"):              # CIFAR-10 has no ids beside its class names
+        for name in ("id", "name"):              # these data sets have no ids beside names
             h5.create_dataset("labels/" + name, data=result["classes"], dtype=h5py.string_dtype())
         test = h5.create_group("selftest")
         test.create_dataset("image", data=first["images"][0])

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Train one of vitrine's embedded models (a small ViT or Swin, timm modules and names) on a CPU.
 
-usage: train.py vit|swin --data DIR --teacher DIR --out DIR --name NAME --steps N [--resume]
+usage: train.py vit|swin --data DIR --out DIR --name NAME --steps N
+                [--dataset cifar10|fashion-mnist] [--teacher DIR] [--resume]
 
-  --data     cifar10-train.tar and cifar10-test.tar: train/<class>/*.jpg, test/<class>/*.jpg, 32x32
+  --data     cifar10: cifar10-train.tar and cifar10-test.tar: train/<class>/*.jpg,
+             test/<class>/*.jpg, 32x32. fashion-mnist: the four IDX files, gzipped, as Debian's
+             dataset-fashion-mnist has them
   --teacher  soft targets of the training images in sorted order: logits.npy and logits_flip.npy
-             (50000, 10), features.npy (50000, F)
+             (N, 10), features.npy (N, F); without it the labels alone teach
   --out      receives NAME.safetensors (fp16), NAME.json (architecture, recipe, accuracy),
              NAME.predictions.tsv (path, class index), NAME.first8.npz (images, logits)
 
@@ -16,6 +19,7 @@ image. Test images are also scored along the way, for the log only: nothing is c
 """
 import argparse
 import copy
+import gzip
 import io
 import json
 import math
@@ -35,16 +39,12 @@ from timm.models.swin_transformer import SwinTransformer
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-SIZE = 32
-
 MODELS = {"vit": VisionTransformer, "swin": SwinTransformer}
 CONFIGS = {
-    "vit": dict(img_size=SIZE, patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_ratio=4.0,
-                qkv_bias=True, class_token=True, global_pool="token", num_classes=10),
-    "swin": dict(img_size=SIZE, patch_size=2, embed_dim=48, depths=(2, 2, 2), num_heads=(2, 4, 8),
-                 window_size=4, mlp_ratio=4.0, qkv_bias=True, drop_path_rate=0.0, num_classes=10),
+    "vit": dict(patch_size=4, embed_dim=128, depth=6, num_heads=4, mlp_ratio=4.0,
+                qkv_bias=True, class_token=True, global_pool="token"),
+    "swin": dict(patch_size=2, embed_dim=48, depths=(2, 2, 2), num_heads=(2, 4, 8),
+                 window_size=4, mlp_ratio=4.0, qkv_bias=True, drop_path_rate=0.0),
 }
 RECIPE = dict(
     adamw_lr=1.5e-3, adamw_betas=(0.9, 0.98), weight_decay=0.05,
@@ -61,34 +61,67 @@ PRESETS = {
 
 # ---------------------------------------------------------------------------------------- data
 
-def read_split(folder, split):
+def read_cifar10(folder, split):
     """The images of a tar in sorted order: names, pixels (N, 32, 32, 3) uint8, labels (N,)."""
     with tarfile.open(os.path.join(folder, f"cifar10-{split}.tar")) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
     names = sorted(files)
     pixels = [np.asarray(Image.open(io.BytesIO(files[n])).convert("RGB")) for n in names]
-    labels = [CLASSES.index(n.split("/")[1]) for n in names]
+    labels = [DATASETS["cifar10"]["classes"].index(n.split("/")[1]) for n in names]
     return names, torch.from_numpy(np.stack(pixels)), torch.tensor(labels)
 
 
-def normalise(pixels):
-    """(B, 32, 32, 3) uint8 -> (B, 3, 32, 32) float32."""
-    x = (pixels.float() / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
+def read_fashion(folder, split):
+    """The images of an IDX pair, grey as three equal channels: (N, 28, 28, 3), labels (N,)."""
+    def idx(what, header):
+        name = {"train": "train", "test": "t10k"}[split] + "-" + what + "-ubyte.gz"
+        with gzip.open(os.path.join(folder, name)) as f:
+            return np.frombuffer(f.read(), np.uint8, offset=header)
+    labels = torch.from_numpy(idx("labels-idx1", 8).astype(np.int64))
+    pixels = torch.from_numpy(idx("images-idx3", 16).copy()).view(len(labels), 28, 28, 1)
+    return [str(i) for i in range(len(labels))], pixels.expand(-1, -1, -1, 3).contiguous(), labels
+
+
+# mean and std over the training images; `model` is laid over CONFIGS.
+DATASETS = {
+    "cifar10": dict(
+        read=read_cifar10, size=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2616),
+        shift=4, model={}, title="CIFAR-10", form="32x32, JPEG quality 75",
+        classes=["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+                 "truck"]),
+    "fashion-mnist": dict(
+        read=read_fashion, size=28, mean=(0.2860,) * 3, std=(0.3530,) * 3,
+        shift=2, model=dict(embed_dim=96, num_heads=3), title="Fashion-MNIST", form="28x28",
+        classes=["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt",
+                 "Sneaker", "Bag", "Ankle boot"]),
+}
+
+
+def normalise(pixels, dataset):
+    """(B, S, S, 3) uint8 -> (B, 3, S, S) float32."""
+    x = (pixels.float() / 255 - torch.tensor(dataset["mean"])) / torch.tensor(dataset["std"])
     return x.permute(0, 3, 1, 2).contiguous()
+
+
+def config_of(kind, dataset):
+    return dict(CONFIGS[kind], img_size=dataset["size"], num_classes=len(dataset["classes"]),
+                **dataset["model"])
 
 
 class TrainingSet:
     """Augmented batches. What step s sees depends on the seed, s and torch's random state only."""
 
-    def __init__(self, data, teacher, recipe, seed):
-        _, pixels, self.labels = read_split(data, "train")
-        pad = recipe["shift"]
+    def __init__(self, dataset, data, teacher, recipe, seed):
+        _, pixels, self.labels = dataset["read"](data, "train")
+        self.dataset, pad = dataset, recipe["shift"]
         self.padded = torch.from_numpy(
             np.pad(pixels.numpy(), ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="reflect"))
         def load(name):
             return torch.from_numpy(np.load(os.path.join(teacher, name))).float()
-        self.logits = torch.stack([load("logits.npy"), load("logits_flip.npy")])    # (2, N, 10)
-        self.features = load("features.npy")                                        # (N, F)
+        self.logits = self.features = None
+        if teacher:
+            self.logits = torch.stack([load("logits.npy"), load("logits_flip.npy")])  # (2, N, K)
+            self.features = load("features.npy")                                    # (N, F)
         self.batch, self.shift, self.seed = recipe["batch"], pad, seed
         self.per_epoch = len(self.labels) // self.batch
         self.epoch, self.order = -1, None
@@ -100,13 +133,14 @@ class TrainingSet:
             self.epoch, self.order = epoch, torch.randperm(len(self.labels), generator=shuffle)
         i = self.order[place * self.batch:(place + 1) * self.batch]
         flip = torch.rand(len(i)) < 0.5
-        line = torch.arange(SIZE)
-        across = torch.where(flip[:, None], line.flip(0), line)                     # (B, 32)
+        line = torch.arange(self.dataset["size"])
+        across = torch.where(flip[:, None], line.flip(0), line)                     # (B, S)
         rows = torch.randint(2 * self.shift + 1, (len(i), 1)) + line
         cols = torch.randint(2 * self.shift + 1, (len(i), 1)) + across
         pixels = self.padded[i[:, None, None], rows[:, :, None], cols[:, None, :]]
         # The teacher saw the unshifted image in the same orientation.
-        return normalise(pixels), self.labels[i], self.logits[flip.long(), i], self.features[i]
+        taught = (self.logits[flip.long(), i], self.features[i]) if self.logits is not None else ()
+        return normalise(pixels, self.dataset), self.labels[i], *taught
 
 
 # --------------------------------------------------------------------------------------- model
@@ -114,9 +148,9 @@ class TrainingSet:
 class Student(nn.Module):
     """The timm model, and a linear map of its pooled features onto the teacher's (thrown away)."""
 
-    def __init__(self, kind, teacher_features):
+    def __init__(self, kind, config, teacher_features):
         super().__init__()
-        self.model = MODELS[kind](**CONFIGS[kind])
+        self.model = MODELS[kind](**config)
         self.aux = nn.Linear(self.model.num_features, teacher_features)
 
     def forward(self, x):
@@ -146,8 +180,10 @@ def class_token_features(vit, x):
     return vit.norm(c)[:, 0]                                                    # (B, C)
 
 
-def loss_of(logits, features, labels, teacher_logits, teacher_features, recipe):
+def loss_of(recipe, logits, features, labels, teacher_logits=None, teacher_features=None):
     t, a = recipe["temperature"], recipe["distill_weight"]
+    if teacher_logits is None:
+        return F.cross_entropy(logits, labels, label_smoothing=recipe["label_smoothing"])
     kl = F.kl_div(F.log_softmax(logits / t, 1), F.softmax(teacher_logits / t, 1),
                   reduction="batchmean")
     ce = F.cross_entropy(logits, labels, label_smoothing=recipe["label_smoothing"])
@@ -156,11 +192,11 @@ def loss_of(logits, features, labels, teacher_logits, teacher_features, recipe):
 
 
 @torch.no_grad()
-def predict(model, pixels):
-    """Logits (N, 10) in the model's own precision, no augmentation."""
+def predict(model, pixels, dataset):
+    """Logits (N, K) in the model's own precision, no augmentation."""
     model.eval()
     dtype = next(model.parameters()).dtype
-    out = [model(normalise(p).to(dtype)).float() for p in pixels.split(250)]
+    out = [model(normalise(p, dataset).to(dtype)).float() for p in pixels.split(250)]
     model.train()
     return torch.cat(out)
 
@@ -244,11 +280,14 @@ class Run:
 
     def __init__(self, args, recipe):
         self.args, self.recipe = args, recipe
-        self.train = TrainingSet(args.data, args.teacher, recipe, args.seed)
-        self.test = read_split(args.data, "test")
+        self.dataset = DATASETS[args.dataset]
+        self.config = config_of(args.kind, self.dataset)
+        self.train = TrainingSet(self.dataset, args.data, args.teacher, recipe, args.seed)
+        self.test = self.dataset["read"](args.data, "test")
         torch.manual_seed(args.seed)
         dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
-        self.student = Student(args.kind, self.train.features.shape[1])     # fp32 master weights
+        features = self.train.features.shape[1] if args.teacher else 1
+        self.student = Student(args.kind, self.config, features)            # fp32 master weights
         # In bf16 a copy does the work; in fp32 the master works itself.
         self.worker = (self.student if dtype == torch.float32
                        else copy.deepcopy(self.student).to(dtype))
@@ -259,7 +298,7 @@ class Run:
         self.checkpoint = os.path.join(args.out, args.name + ".ckpt")
 
     def identity(self):
-        return json.dumps([self.args.kind, self.args.seed, self.recipe])
+        return json.dumps([self.args.kind, self.args.dataset, self.args.seed, self.recipe])
 
     def save(self):
         state = dict(identity=self.identity(), random=torch.get_rng_state(),
@@ -298,11 +337,12 @@ class Run:
     def train_step(self):
         self.set_patch_drop()
         images, *targets = self.train[self.step]
-        loss = loss_of(*self.worker(images.to(self.dtype)), *targets, self.recipe)
+        loss = loss_of(self.recipe, *self.worker(images.to(self.dtype)), *targets)
         loss.backward()
         if self.worker is not self.student:
             for low, p in zip(self.worker.parameters(), self.student.parameters()):
-                p.grad, low.grad = low.grad.float(), None
+                if low.grad is not None:
+                    p.grad, low.grad = low.grad.float(), None
         cosine = 0.5 + 0.5 * math.cos(math.pi * self.step / self.args.steps)
         self.optimiser.step(min(1, (self.step + 1) / self.recipe["warmup_steps"]) * cosine)
         self.student.zero_grad(set_to_none=True)
@@ -313,7 +353,8 @@ class Run:
     def glance(self):
         """Accuracy on every fifth test image, for the log."""
         _, pixels, labels = self.test
-        hits = (predict(self.worker.model, pixels[::5]).argmax(1) == labels[::5]).float()
+        logits = predict(self.worker.model, pixels[::5], self.dataset)
+        hits = (logits.argmax(1) == labels[::5]).float()
         self.log.append((self.step, round(self.seconds / 60, 2), round(hits.mean().item(), 4)))
         print("== step %d, %.1f min, accuracy on 2,000 test images %.4f" % self.log[-1], flush=True)
 
@@ -342,19 +383,21 @@ def write_result(run):
     half = {k: v.half().contiguous() for k, v in model.state_dict().items()}
     model.load_state_dict({k: v.float() for k, v in half.items()})
     names, pixels, labels = run.test
-    logits = predict(model, pixels)
+    logits = predict(model, pixels, run.dataset)
     indices = logits.argmax(1)
     hits = (indices == labels).double()
-    both = logits.softmax(1) + predict(model, pixels.flip(2)).softmax(1)
+    both = logits.softmax(1) + predict(model, pixels.flip(2), run.dataset).softmax(1)
     result = dict(
         name=args.name, family=args.kind, **{"class": MODELS[args.kind].__name__},
-        config=CONFIGS[args.kind], norm_eps=[m.eps for m in model.modules()
+        dataset=run.dataset["title"], form=run.dataset["form"],
+        config=run.config, norm_eps=[m.eps for m in model.modules()
                                              if isinstance(m, nn.LayerNorm)][0],
         parameters=sum(p.numel() for p in model.parameters()),
-        input="RGB 32x32; value/255, minus mean, over std", mean=MEAN, std=STD, classes=CLASSES,
+        input="RGB; value/255, minus mean, over std", mean=run.dataset["mean"],
+        std=run.dataset["std"], classes=run.dataset["classes"],
         test_accuracy=hits.mean().item(), test_images=len(names),
         test_accuracy_flip_averaged=(both.argmax(1) == labels).double().mean().item(),
-        accuracy_by_class={c: hits[labels == i].mean().item() for i, c in enumerate(CLASSES)},
+        accuracy_by_class={c: hits[labels == i].mean().item() for i, c in enumerate(run.dataset["classes"])},
         mean_confidence=logits.softmax(1).max(1).values.mean().item(),
         weights="the last step's, rounded to float16; scored in float32",
         steps=args.steps, plans=run.plans, epochs=run.step / run.train.per_epoch,
@@ -366,7 +409,7 @@ def write_result(run):
                       pillow=PIL.__version__))
     base = os.path.join(args.out, args.name)
     save_file(half, base + ".safetensors", metadata=dict(
-        format="pt", name=args.name, family=args.kind, config=json.dumps(CONFIGS[args.kind])))
+        format="pt", name=args.name, family=args.kind, config=json.dumps(run.config)))
     with open(base + ".json", "w") as f:
         json.dump(result, f, indent=1)
     with open(base + ".predictions.tsv", "w") as f:
@@ -382,7 +425,8 @@ def parse_args():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("kind", choices=sorted(MODELS))
     ap.add_argument("--data", required=True)
-    ap.add_argument("--teacher", required=True)
+    ap.add_argument("--dataset", choices=sorted(DATASETS), default="cifar10")
+    ap.add_argument("--teacher")
     ap.add_argument("--out", required=True)
     ap.add_argument("--name", required=True)
     ap.add_argument("--steps", type=int, required=True)
@@ -404,7 +448,7 @@ def main():
     # torch's fused attention trains up to 2x more slowly in bf16, a few per cent faster in fp32.
     set_fused_attn(args.precision == "fp32")
     os.makedirs(args.out, exist_ok=True)
-    run = Run(args, {**RECIPE, **PRESETS[args.kind]})
+    run = Run(args, {**RECIPE, **PRESETS[args.kind], "shift": DATASETS[args.dataset]["shift"]})
     if args.resume and os.path.exists(run.checkpoint):
         run.load()
     print(f"{args.name}: {sum(p.numel() for p in run.student.model.parameters())} parameters, "
