@@ -123,13 +123,13 @@ static const struct {
 };
 
 /* What the rows become, in a buffer of the caller's. */
-static void print_rows(enum row_format format, const struct row *const *list, size_t count,
-                       char *text, size_t size) {
+static void print_rows(enum row_format format, bool targets, const struct row *const *list,
+                       size_t count, char *text, size_t size) {
     FILE *file = tmpfile();
     struct rows rows;
     size_t used;
     assert_non_null(file);
-    rows_begin(&rows, file, format);
+    rows_begin(&rows, file, format, targets);
     for (size_t i = 0; i < count && list[i]; i++)
         rows_write(&rows, list[i]);
     rows_end(&rows);
@@ -143,10 +143,61 @@ static void test_forms(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[4096];
-        print_rows(cases[i].format, cases[i].rows, COUNT_OF(cases[i].rows), text, sizeof text);
+        print_rows(cases[i].format, false, cases[i].rows, COUNT_OF(cases[i].rows), text,
+                   sizeof text);
         if (strcmp(text, cases[i].want) != 0)
             fail_msg("form %d, %s:\n%s\nwant:\n%s", (int)cases[i].format, cases[i].why, text,
                      cases[i].want);
+    }
+}
+
+/* What an image should have been, behind its row. */
+static void test_targets(void **state) {
+    static const struct row_target known = {7, "n07", "seven", 2, 0.25f},
+                                   unjudged = {7, NULL, NULL, 0, 0},
+                                   stranger = {.index = -1, .label = "a \"b\""};
+    const struct row list[] = {
+        {.path = "a", .width = 1, .height = 1, .predictions = two, .count = 1, .target = &known},
+        {.path = "b", .error = "bad", .target = &unjudged},
+        {.path = "c",
+         .width = 1,
+         .height = 1,
+         .predictions = two,
+         .count = 1,
+         .target = &stranger}};
+    static const struct {
+        enum row_format format;
+        const char *want;
+    } forms[] = {
+        {ROW_TSV, "path\tstatus\trank\tindex\tid\tlabel\tscore\tmessage\ttarget\ttarget_id\t"
+                  "target_label\tcorrect\ttarget_rank\ttarget_score\n"
+                  "a\tok\t1\t281\tn02123045\ttabby\t0.923125029\t\t7\tn07\tseven\t0\t2\t0.25\n"
+                  "b\terror\t\t\t\t\t\tbad\t7\t7\t7\t\t\t\n"
+                  "c\tok\t1\t281\tn02123045\ttabby\t0.923125029\t\t\t\ta \"b\"\t\t\t\n"},
+        {ROW_CSV, "path,status,rank,index,id,label,score,message,target,target_id,target_label,"
+                  "correct,target_rank,target_score\n"
+                  "a,ok,1,281,n02123045,tabby,0.923125029,,7,n07,seven,0,2,0.25\n"
+                  "b,error,,,,,,bad,7,7,7,,,\n"
+                  "c,ok,1,281,n02123045,tabby,0.923125029,,,,\"a \"\"b\"\"\",,,\n"},
+        {ROW_JSONL,
+         "{\"path\":\"a\",\"status\":\"ok\",\"width\":1,\"height\":1,\"predictions\":[{\"rank\":1,"
+         "\"index\":281,\"id\":\"n02123045\",\"label\":\"tabby\",\"score\":0.923125029}],"
+         "\"message\":null,\"target\":7,\"target_id\":\"n07\",\"target_label\":\"seven\","
+         "\"correct\":false,\"target_rank\":2,\"target_score\":0.25}\n"
+         "{\"path\":\"b\",\"status\":\"error\",\"width\":null,\"height\":null,\"predictions\":[],"
+         "\"message\":\"bad\",\"target\":7,\"target_id\":\"7\",\"target_label\":\"7\",\"correct\":"
+         "null,"
+         "\"target_rank\":null,\"target_score\":null}\n"
+         "{\"path\":\"c\",\"status\":\"ok\",\"width\":1,\"height\":1,\"predictions\":[{\"rank\":1,"
+         "\"index\":281,\"id\":\"n02123045\",\"label\":\"tabby\",\"score\":0.923125029}],"
+         "\"message\":null,\"target\":null,\"target_id\":null,\"target_label\":\"a \\\"b\\\"\","
+         "\"correct\":null,\"target_rank\":null,\"target_score\":null}\n"}};
+    const struct row *rows[] = {&list[0], &list[1], &list[2]};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        char text[4096];
+        print_rows(forms[i].format, true, rows, COUNT_OF(rows), text, sizeof text);
+        assert_string_equal(text, forms[i].want);
     }
 }
 
@@ -180,7 +231,7 @@ static void test_json_utf8(void **state) {
         struct row row = {.path = rows[i].path, .error = "x"};
         const struct row *list[] = {&row};
         char text[512], want[128] = "{\"path\":\"";
-        print_rows(ROW_JSONL, list, 1, text, sizeof text);
+        print_rows(ROW_JSONL, false, list, 1, text, sizeof text);
         for (const char *at = rows[i].want; *at; at++) {
             size_t used = strlen(want);
             if (*at == '?')
@@ -205,7 +256,7 @@ static void test_scores_round_trip(void **state) {
         double back = 0;
         seed = seed * 1664525u + 1013904223u;
         p.score = ((float)(seed >> 8) - 8388608.0f) / (i % 2 ? 524288.0f : 1e9f);
-        print_rows(ROW_TSV, list, 1, text, sizeof text);
+        print_rows(ROW_TSV, false, list, 1, text, sizeof text);
         score = strstr(text, "\n") + 1;
         for (int field = 0; field < 6; field++)
             score = strchr(score, '\t') + 1;
@@ -223,15 +274,14 @@ static void test_json_no_nan(void **state) {
     const struct row *list[] = {&row};
     char text[512];
     (void)state;
-    print_rows(ROW_JSONL, list, 1, text, sizeof text);
+    print_rows(ROW_JSONL, false, list, 1, text, sizeof text);
     assert_non_null(strstr(text, "\"score\":null"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_json_utf8),
-        cmocka_unit_test(test_scores_round_trip),
+        cmocka_unit_test(test_forms),       cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_json_utf8),   cmocka_unit_test(test_scores_round_trip),
         cmocka_unit_test(test_json_no_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static enum status run_all(struct classify *c) {
                                 .stop_on_error = c->run.on_error == RUN_ON_ERROR_STOP,
                                 .progress = run_progress(&c->run)};
     enum status st;
-    rows_begin(&c->rows, c->output.file, (enum row_format)c->run.format);
+    rows_begin(&c->rows, c->output.file, (enum row_format)c->run.format, false);
     st = pipeline_run(&pipeline, &c->totals);
     rows_end(&c->rows);
     return st;

@@ -11,6 +11,7 @@
 #include "tools/cli.h"
 #include "weights/catalog.h"
 #include "weights/models/embedded.h"
+#include "weights/sha256.h"
 
 /* "DIR/NAME.h5" in fresh memory if such a file is there, else NULL. */
 static char *file_in(const char *folder, const char *below, const char *name) {
@@ -60,21 +61,39 @@ static bool looks_like_path(const char *name) {
     return strchr(name, '/') || (length > 3 && strcmp(name + length - 3, ".h5") == 0);
 }
 
+/* Where a model lies: in the program, or in a file. */
+struct place {
+    const unsigned char *bytes; /* (size), or NULL */
+    size_t size;
+    char *path; /* owned, or NULL */
+};
+
+static enum status find_place(const char *name, struct place *out) {
+    *out = (struct place){0};
+    for (size_t i = 0; !looks_like_path(name) && embedded_model_name(i); i++)
+        if (strcmp(name, embedded_model_name(i)) == 0)
+            out->bytes = embedded_model_bytes(i, &out->size);
+    if (out->bytes) return ST_OK;
+    out->path = looks_like_path(name) ? str_copy(name) : find_pulled(name);
+    return out->path ? ST_OK : looks_like_path(name) ? ST_NOMEM : not_found(name);
+}
+
 enum status model_find(const char *name, struct h5 **out) {
+    struct place place;
     enum status st;
-    char *path;
-    if (looks_like_path(name)) return h5_open(name, out);
-    for (size_t i = 0; embedded_model_name(i); i++) {
-        if (strcmp(name, embedded_model_name(i)) == 0) {
-            size_t size;
-            const unsigned char *bytes = embedded_model_bytes(i, &size);
-            return h5_open_memory(bytes, size, name, out);
-        }
-    }
-    path = find_pulled(name);
-    if (!path) return not_found(name);
-    st = h5_open(path, out);
-    mem_free(path);
+    TRY(find_place(name, &place));
+    st =
+        place.bytes ? h5_open_memory(place.bytes, place.size, name, out) : h5_open(place.path, out);
+    mem_free(place.path);
+    return st;
+}
+
+enum status model_sha256(const char *name, char hex[65]) {
+    struct place place;
+    enum status st;
+    TRY(find_place(name, &place));
+    st = place.bytes ? sha256_hex(place.bytes, place.size, hex) : sha256_file(place.path, hex);
+    mem_free(place.path);
     return st;
 }
 

@@ -73,6 +73,9 @@ struct model_taps {
  */
 enum status model_find(const char *name, struct h5 **out) MUST_CHECK;
 
+/* The SHA-256 of the model's file, found in the same way, as hexadecimal text. */
+enum status model_sha256(const char *name, char hex[65]) MUST_CHECK;
+
 /*
  * The folder that pulled models are put into, in fresh memory: $VITRINE_MODELS, else
  * $XDG_DATA_HOME/vitrine, else ~/.local/share/vitrine. NULL with fail() called when none is set.

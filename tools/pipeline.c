@@ -175,11 +175,14 @@ static void release(struct run *run, size_t first, int count) {
 static void draw_progress(const struct pipeline *pipeline, size_t images, double seconds) {
     double rate = seconds > 0 ? (double)images / seconds : 0;
     long left = rate > 0 ? (long)((double)(pipeline->total - images) / rate) : 0;
+    char note[128] = "";
     if (pipeline->total && images <= pipeline->total)
         fprintf(stderr, "\r\033[K%zu/%zu  %.1f images/s  %ld:%02ld left", images, pipeline->total,
                 rate, left / 60, left % 60);
     else
         fprintf(stderr, "\r\033[K%zu  %.1f images/s", images, rate);
+    if (pipeline->note) pipeline->note(pipeline->context, note, sizeof note);
+    fputs(note, stderr);
     fflush(stderr);
 }
 

@@ -64,6 +64,8 @@ struct pipeline {
     bool look_ahead;    /* room for a whole batch behind the one that runs; see batch.ahead */
     bool stop_on_error; /* the first failed item is the last one given to on_batch */
     bool progress;      /* a line on stderr */
+    /* What else stands in that line, into text (size); of `context`; NULL = nothing. */
+    void (*note)(void *context, char *text, size_t size);
 };
 
 /* Runs to the end of the inputs. Failed images are not a failure of the run; see totals->failed. */

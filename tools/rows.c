@@ -55,39 +55,66 @@ void rows_put_field(FILE *file, enum row_format format, const char *text) {
 
 /* ---- both tables ---------------------------------------------------------------------------- */
 
+enum { FIELDS = 8, TARGET_FIELDS = 6 };
+
 static void table_header(const struct rows *rows) {
-    static const char *const names[] = {"path", "status", "rank",  "index",
-                                        "id",   "label",  "score", "message"};
-    for (size_t i = 0; i < COUNT_OF(names); i++)
+    static const char *const names[FIELDS + TARGET_FIELDS] = {
+        "path",    "status", "rank",      "index",        "id",      "label",       "score",
+        "message", "target", "target_id", "target_label", "correct", "target_rank", "target_score"};
+    for (int i = 0; i < (rows->targets ? FIELDS + TARGET_FIELDS : FIELDS); i++)
         fprintf(rows->file, "%s%s", i ? rows->format == ROW_TSV ? "\t" : "," : "", names[i]);
     fputc('\n', rows->file);
 }
 
-static void table_line(const struct rows *rows, const char *const fields[8]) {
+static void put_fields(const struct rows *rows, const char *const *fields, int count) {
     bool tsv = rows->format == ROW_TSV;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < count; i++) {
         if (i) fputc(tsv ? '\t' : ',', rows->file);
         (tsv ? put_tsv : put_csv)(rows->file, fields[i]);
     }
+}
+
+/* Behind the other fields. */
+static void put_target(const struct rows *rows, const struct row *row) {
+    const struct row_target *t = row->target;
+    char index[16] = "", rank[16] = "", score[48] = "";
+    const bool known = t->index >= 0, judged = known && t->rank > 0;
+    const char *fields[TARGET_FIELDS] = {index, "", "", "", rank, score};
+    if (known) snprintf(index, sizeof index, "%d", t->index);
+    fields[1] = t->id ? t->id : index;
+    fields[2] = t->label ? t->label : fields[1];
+    if (judged) {
+        fields[3] = t->rank == 1 ? "1" : "0";
+        snprintf(rank, sizeof rank, "%d", t->rank);
+        rows_score_text(t->score, "%.9g", score);
+    }
+    fputc(rows->format == ROW_TSV ? '\t' : ',', rows->file);
+    put_fields(rows, fields, TARGET_FIELDS);
+}
+
+static void table_line(const struct rows *rows, const struct row *row,
+                       const char *const fields[FIELDS]) {
+    put_fields(rows, fields, FIELDS);
+    if (rows->targets) put_target(rows, row);
     fputc('\n', rows->file);
 }
 
 static void write_table(const struct rows *rows, const struct row *row) {
     if (row->error) {
-        const char *fields[8] = {row->path, "error", "", "", "", "", "", row->error};
-        table_line(rows, fields);
+        const char *fields[FIELDS] = {row->path, "error", "", "", "", "", "", row->error};
+        table_line(rows, row, fields);
         return;
     }
     for (int i = 0; i < row->count; i++) {
         const struct row_prediction *p = &row->predictions[i];
         char rank[16], index[16], number[16], score[48];
         const char *id = id_text(p, number);
-        const char *fields[8] = {row->path, "ok", rank, index, id, p->label ? p->label : id,
-                                 score,     ""};
+        const char *fields[FIELDS] = {row->path, "ok", rank, index, id, p->label ? p->label : id,
+                                      score,     ""};
         snprintf(rank, sizeof rank, "%d", i + 1);
         snprintf(index, sizeof index, "%d", p->index);
         rows_score_text(p->score, "%.9g", score);
-        table_line(rows, fields);
+        table_line(rows, row, fields);
     }
 }
 
@@ -117,6 +144,17 @@ bool rows_is_utf8(const char *text) {
         at += length;
     }
     return true;
+}
+
+char *rows_utf8(const char *text) {
+    char *out = mem_zalloc(3 * strlen(text) + 1, 1), *at = out;
+    for (; out && *text;) {
+        int length = utf8_length((const unsigned char *)text);
+        memcpy(at, length ? text : "\xef\xbf\xbd", (size_t)(length ? length : 3));
+        at += length ? length : 3;
+        text += length ? length : 1;
+    }
+    return out;
 }
 
 static void put_json(FILE *file, const char *text) {
@@ -152,6 +190,27 @@ static void put_json_prediction(FILE *file, const struct row_prediction *p, int 
             isfinite(p->score) ? rows_score_text(p->score, "%.9g", score) : "null");
 }
 
+static void put_json_target(FILE *file, const struct row_target *t) {
+    char number[16], score[48];
+    const bool known = t->index >= 0;
+    snprintf(number, sizeof number, "%d", t->index);
+    fprintf(file, ",\"target\":%s,\"target_id\":", known ? number : "null");
+    if (known)
+        put_json(file, t->id ? t->id : number);
+    else
+        fputs("null", file);
+    fputs(",\"target_label\":", file);
+    if (known || t->label)
+        put_json(file, t->label ? t->label : t->id ? t->id : number);
+    else
+        fputs("null", file);
+    if (known && t->rank > 0)
+        fprintf(file, ",\"correct\":%s,\"target_rank\":%d,\"target_score\":%s",
+                t->rank == 1 ? "true" : "false", t->rank, rows_score_text(t->score, "%.9g", score));
+    else
+        fputs(",\"correct\":null,\"target_rank\":null,\"target_score\":null", file);
+}
+
 static void write_object(FILE *file, const struct row *row) {
     fputs("{\"path\":", file);
     put_json(file, row->path);
@@ -171,6 +230,7 @@ static void write_object(FILE *file, const struct row *row) {
             put_json_prediction(file, &row->predictions[i], i + 1);
         fputs("],\"message\":null", file);
     }
+    if (row->target) put_json_target(file, row->target);
     fputc('}', file);
 }
 
@@ -217,8 +277,8 @@ static void write_text(FILE *file, const struct row *row) {
 
 /* ---- the door ------------------------------------------------------------------------------- */
 
-void rows_begin(struct rows *rows, FILE *file, enum row_format format) {
-    *rows = (struct rows){.file = file, .format = format};
+void rows_begin(struct rows *rows, FILE *file, enum row_format format, bool targets) {
+    *rows = (struct rows){.file = file, .format = format, .targets = targets};
     if (format == ROW_TSV || format == ROW_CSV) table_header(rows);
     if (format == ROW_JSON) fputc('[', file);
 }

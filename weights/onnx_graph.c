@@ -27,7 +27,8 @@ struct message {
 };
 
 static struct message message_of(struct onnx_text bytes, const char *path) {
-    return (struct message){bytes.bytes, bytes.bytes + bytes.length, path};
+    const uint8_t *end = bytes.length ? bytes.bytes + bytes.length : bytes.bytes; /* NULL + 0 */
+    return (struct message){bytes.bytes, end, path};
 }
 
 /* Seven bits a byte, the lowest first, at most 64. */
