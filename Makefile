@@ -31,6 +31,7 @@ HAVE_STB    := $(call header,stb/stb_image.h)
 HAVE_WEBP   := $(call pkg,libwebp)
 HAVE_TIFF   := $(call pkg,libtiff-4)
 HAVE_HEIF   := $(call pkg,libheif)
+HAVE_ARCHIVE := $(call pkg,libarchive)
 HAVE_CURL   := $(call pkg,libcurl)
 HAVE_CMOCKA := $(call pkg,cmocka)
 HAVE_CXX    := $(shell command -v $(firstword $(CXX)) >/dev/null 2>&1 && echo 1 || echo 0)
@@ -42,7 +43,8 @@ HAVE_CUDNN  := $(if $(filter 11,$(HAVE_CXX)$(HAVE_NVCC)),$(call header,cudnn_gra
 PKGS := $(if $(filter 1,$(HAVE_HDF5)),hdf5) $(if $(filter 1,$(HAVE_CJSON)),libcjson) \
         $(if $(filter 1,$(HAVE_CRYPTO)),libcrypto) $(if $(filter 1,$(HAVE_JPEG)),libjpeg) \
         $(if $(filter 1,$(HAVE_WEBP)),libwebp) $(if $(filter 1,$(HAVE_TIFF)),libtiff-4) \
-        $(if $(filter 1,$(HAVE_HEIF)),libheif) $(if $(filter 1,$(HAVE_CURL)),libcurl)
+        $(if $(filter 1,$(HAVE_HEIF)),libheif) $(if $(filter 1,$(HAVE_ARCHIVE)),libarchive) \
+        $(if $(filter 1,$(HAVE_CURL)),libcurl)
 LIB_CFLAGS := $(if $(strip $(PKGS)),$(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PKGS) 2>/dev/null)))
 LIBS       := $(if $(strip $(PKGS)),$(shell pkg-config --libs $(PKGS) 2>/dev/null)) -lz \
               $(if $(filter 1,$(HAVE_ONEDNN)),-ldnnl -lgomp) -lpthread -ldl -lm
@@ -52,7 +54,7 @@ LIBS       := $(if $(strip $(PKGS)),$(shell pkg-config --libs $(PKGS) 2>/dev/nul
 WARN     := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes \
             $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS += -I. -D_POSIX_C_SOURCE=200809L -DVERSION='"$(VERSION)"' \
-            $(foreach have,ONEDNN JPEG STB WEBP TIFF HEIF CURL CXX CUDNN,-DHAVE_$(have)=$(HAVE_$(have)))
+            $(foreach have,ONEDNN JPEG STB WEBP TIFF HEIF ARCHIVE CURL CXX CUDNN,-DHAVE_$(have)=$(HAVE_$(have)))
 CFLAGS   ?= -O3 -g
 ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) $(if $(filter 1,$(NATIVE)),-march=native) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) $(LIB_CFLAGS)
@@ -113,6 +115,7 @@ report:
 	  "WebP=$(HAVE_WEBP)=libwebp-dev=WebP" \
 	  "TIFF=$(HAVE_TIFF)=libtiff-dev=TIFF" \
 	  "HEIF=$(HAVE_HEIF)=libheif-dev=HEIC and AVIF" \
+	  "libarchive=$(HAVE_ARCHIVE)=libarchive-dev=datasets in tar and zip files" \
 	  "libcurl=$(HAVE_CURL)=libcurl4-openssl-dev=downloading official models" \
 	  "nvcc=$(HAVE_NVCC)=cuda-toolkit-13 (from NVIDIA)=running on NVIDIA GPUs" \
 	  "cuDNN=$(HAVE_CUDNN)=libcudnn9-dev-cuda-13 (from NVIDIA)=long attention and convolutions there" \

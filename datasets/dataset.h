@@ -62,6 +62,12 @@ const char *dataset_form(const struct dataset *dataset);
 const char *dataset_identity(const struct dataset *dataset);
 
 /*
+ * What a person should know before believing the numbers ("every image lies in one folder, 'cat'";
+ * "the training files beside the test files are left out"); NULL = nothing.
+ */
+const char *dataset_note(const struct dataset *dataset);
+
+/*
  * What the data calls the classes, in order of appearance; more may come with every dataset_next.
  * A folder's class is the whole path of the image's folder, relative to the dataset: "val/cat".
  */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/inputs.h"
+#include "datasets/inputs.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

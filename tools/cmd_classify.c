@@ -4,8 +4,8 @@
  *   parse -> inputs -> devices_open -> model_open -> pipeline (decode, preprocess) ->
  *   model_forward (logits) -> softmax -> top_k -> rows
  */
+#include "datasets/inputs.h"
 #include "tools/cli.h"
-#include "tools/inputs.h"
 #include "tools/model.h"
 #include "tools/output.h"
 #include "tools/pipeline.h"
@@ -108,7 +108,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
 }
 
 static enum status run_all(struct classify *c) {
-    struct pipeline pipeline = {.next = inputs_next,
+    struct pipeline pipeline = {.next = run_next_input,
                                 .source = &c->inputs,
                                 .on_batch = on_batch,
                                 .context = c,

@@ -7,9 +7,9 @@
  */
 #include <string.h>
 
+#include "datasets/inputs.h"
 #include "tools/arrays.h"
 #include "tools/cli.h"
-#include "tools/inputs.h"
 #include "tools/model.h"
 #include "tools/pipeline.h"
 #include "tools/run.h"
@@ -182,7 +182,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
 }
 
 static enum status run_all(struct features *f) {
-    struct pipeline pipeline = {.next = inputs_next,
+    struct pipeline pipeline = {.next = run_next_input,
                                 .source = &f->inputs,
                                 .on_batch = on_batch,
                                 .context = f,

@@ -4,7 +4,7 @@
 set -eu
 missing=
 packages="gcc libc6-dev pkg-config libhdf5-dev zlib1g-dev libcjson-dev libssl-dev libdnnl-dev libjpeg62-turbo-dev libstb-dev
-          libwebp-dev libtiff-dev libheif-dev libcurl4-openssl-dev"
+          libwebp-dev libtiff-dev libheif-dev libarchive-dev libcurl4-openssl-dev"
 for option in "$@"; do
     case $option in
     --missing) missing=1 ;;

@@ -52,7 +52,7 @@ struct pipeline_totals {
 struct pipeline {
     /* The next item into *item (zeroed); false at the end. Called by one thread at a time. */
     bool (*next)(void *source, struct pipeline_item *item);
-    void *source; /* for paths: inputs_next and a struct inputs */
+    void *source; /* for paths: run_next_input and a struct inputs */
     /* What a batch is for. Not ST_OK ends the run. */
     enum status (*on_batch)(void *context, const struct pipeline_batch *batch);
     void *context;

@@ -254,6 +254,18 @@ void run_summary(const struct run_options *run, const struct pipeline_totals *to
                 totals->read, totals->decode, totals->resize, totals->model, totals->idle);
 }
 
+bool run_next_input(void *inputs, struct pipeline_item *item) {
+    struct inputs *in = inputs;
+    const char *error;
+    if (in->next == in->count) return false;
+    item->path = inputs_path(in, in->next++, &error);
+    if (item->path && error && !(item->error = str_copy(error))) {
+        mem_free(item->path); /* without memory the pipeline makes it a failed item */
+        item->path = NULL;
+    }
+    return true;
+}
+
 enum status run_check_output(const struct run_options *run, const char *output,
                              const struct inputs *inputs) {
     enum status st = ST_OK;

@@ -6,10 +6,10 @@
 #define TOOLS_RUN_H
 
 #include "datasets/image.h"
+#include "datasets/inputs.h"
 #include "kernels/ops.h"
 #include "tools/cli.h"
 #include "tools/devices.h"
-#include "tools/inputs.h"
 #include "tools/model.h"
 #include "tools/pipeline.h"
 
@@ -75,6 +75,9 @@ enum status run_model_open(const struct run_options *run, const struct devices *
 
 /* Whether to draw progress: stderr is a terminal, the results go elsewhere, and nobody said no. */
 bool run_progress(const struct run_options *run);
+
+/* The source of a pipeline over paths; `inputs` is a struct inputs. */
+bool run_next_input(void *inputs, struct pipeline_item *item);
 
 /* ST_USAGE when `output` (NULL = stdout) is the model's file or one of the inputs. */
 enum status run_check_output(const struct run_options *run, const char *output,

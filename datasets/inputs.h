@@ -12,13 +12,12 @@
  * What cannot be expanded (a folder that cannot be opened, or that holds no image) stays as an
  * entry with its reason, so that it gets its row in its place. Files are not opened here.
  */
-#ifndef TOOLS_INPUTS_H
-#define TOOLS_INPUTS_H
+#ifndef DATASETS_INPUTS_H
+#define DATASETS_INPUTS_H
 
 #include <sys/types.h>
 
 #include "kernels/base.h"
-#include "tools/pipeline.h"
 
 struct input_entry {
     size_t name;   /* offset into text */
@@ -33,7 +32,7 @@ struct inputs {
     char *text; /* zero-terminated pieces */
     size_t text_used, text_capacity;
     bool stdin_taken;
-    size_t next; /* where inputs_next is */
+    size_t next; /* where the one who walks through them is */
     /* (link_count) the folders reached through a link, while they are expanded */
     struct input_link {
         dev_t device;
@@ -46,11 +45,11 @@ struct inputs {
 enum status inputs_open(struct inputs *inputs, char *const *args, int count) MUST_CHECK;
 void inputs_release(struct inputs *inputs); /* works on a zeroed struct, and twice */
 
+/* One entry more, as it is; with its reason when it is known to have failed, else NULL. */
+enum status inputs_add(struct inputs *inputs, const char *path, const char *error) MUST_CHECK;
+
 /* The path in memory of its own (mem_free), NULL without memory; *error = the reason, or NULL. */
 char *inputs_path(const struct inputs *inputs, size_t index, const char **error);
-
-/* The source of a pipeline over them; `inputs` is a struct inputs. */
-bool inputs_next(void *inputs, struct pipeline_item *item);
 
 /* Whether a file's name ends like an image's; the suffixes, ends with NULL. */
 bool inputs_suffix_known(const char *name);

@@ -1,6 +1,6 @@
 /* inputs: see inputs.h. */
 #define _DEFAULT_SOURCE /* d_type, which spares a stat per file where the file system has it */
-#include "tools/inputs.h"
+#include "datasets/inputs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,22 +53,14 @@ static enum status add(struct inputs *in, size_t folder, const char *name, const
     return st;
 }
 
+enum status inputs_add(struct inputs *in, const char *path, const char *error) {
+    return add(in, 0, path, error);
+}
+
 char *inputs_path(const struct inputs *in, size_t index, const char **error) {
     const struct input_entry *entry = &in->entries[index];
     *error = entry->error ? in->text + entry->error : NULL;
     return str_format("%s%s", in->text + entry->folder, in->text + entry->name);
-}
-
-bool inputs_next(void *inputs, struct pipeline_item *item) {
-    struct inputs *in = inputs;
-    const char *error;
-    if (in->next == in->count) return false;
-    item->path = inputs_path(in, in->next++, &error);
-    if (item->path && error && !(item->error = str_copy(error))) {
-        mem_free(item->path); /* without memory the pipeline makes it a failed item */
-        item->path = NULL;
-    }
-    return true;
 }
 
 void inputs_release(struct inputs *in) {

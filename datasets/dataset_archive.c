@@ -1,0 +1,277 @@
+/*
+ * dataset_archive: tar (plain, gz, bz2, xz, zst) and zip through libarchive, in one pass.
+ *
+ *   shard after shard -> member after member -> sample (dataset_sample.h) -> its images
+ *
+ * Held at a time: one sample, of at most SAMPLE_IMAGES images; when it has more, or more than
+ * SAMPLE_BYTES, what is there is given out and the label is kept. Where a shard is broken, its
+ * images up to there are followed by one failed item by the shard's name, then by the next shard.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "datasets/dataset_sample.h"
+#include "datasets/dataset_shards.h"
+#include "datasets/image_decoders.h"
+
+static bool takes(const struct dataset_source *source) {
+    if (source->folder) {
+        for (size_t i = 0; source->others == 0 && i < source->names.count; i++)
+            if (shards_suffix_known(source->names.text[i])) return true;
+        return false;
+    }
+    return HAVE_ARCHIVE || !source->file || shards_suffix_known(source->path);
+}
+
+#if HAVE_ARCHIVE
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#define LARGEST_IMAGE ((size_t)1 << 30)
+#define LARGEST_LABEL ((size_t)1 << 20)
+#define SAMPLE_BYTES  ((size_t)64 << 20)
+#define READ_BLOCK    ((size_t)64 << 10)
+
+struct reader {
+    struct texts shards;
+    size_t at;               /* the shard that is open, or is next */
+    struct archive *archive; /* NULL: none is open */
+    size_t images;           /* of this shard so far */
+    char *name;              /* the member whose header was read last and that is not taken yet */
+    enum member_kind kind;
+    char *problem; /* of that member, known without its bytes */
+    int64_t size;  /* that it claims; -1 = does not say */
+    struct sample sample;
+    bool complete; /* the sample's images are to be given */
+    bool more;     /* it was completed early, for its size */
+    char *fault;   /* of the shard, after its images */
+};
+
+static void drop_member(struct reader *r) {
+    mem_free(r->name);
+    mem_free(r->problem);
+    r->name = r->problem = NULL;
+}
+
+/* Goes to the next shard, in the end with words on this one. */
+static void end_shard(struct reader *r, const char *fault) {
+    if (!fault && r->images == 0) fault = "the archive holds no image";
+    if (fault) r->fault = str_copy(fault);
+    if (r->archive) archive_read_free(r->archive);
+    r->archive = NULL;
+    r->complete = true;
+    r->more = false;
+    drop_member(r);
+}
+
+/* libarchive's words, which may quote the file. */
+static const char *words_of(struct archive *archive, char *text, size_t size) {
+    const char *words = archive_error_string(archive);
+    snprintf(text, size, "%s", words ? words : "no reason given");
+    image_printable(text);
+    return text;
+}
+
+static void open_shard(struct reader *r) {
+    char text[512];
+    struct archive *a = r->archive = archive_read_new();
+    r->images = 0;
+    if (!a) {
+        end_shard(r, "no memory to open it");
+        return;
+    }
+    archive_read_support_filter_gzip(a);
+    archive_read_support_filter_bzip2(a);
+    archive_read_support_filter_xz(a);
+    archive_read_support_filter_zstd(a);
+    archive_read_support_format_tar(a);
+    archive_read_support_format_zip(a);
+    if (archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK) != ARCHIVE_OK)
+        end_shard(r, words_of(a, text, sizeof text));
+}
+
+/* What is known to be wrong with a member from its header; NULL = nothing. */
+static char *problem_of(struct archive_entry *entry, const char *name) {
+    const int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
+    if (strlen(name) > DATASET_LONGEST_NAME)
+        return str_format("its name has %zu bytes, at most %d are read", strlen(name),
+                          DATASET_LONGEST_NAME);
+    if (archive_entry_hardlink(entry) || archive_entry_filetype(entry) == AE_IFLNK)
+        return str_copy("is a link inside the archive, which is read in one pass: pack the images "
+                        "themselves (tar -h --hard-dereference)");
+    if (size < 0 || (uint64_t)size > LARGEST_IMAGE)
+        return str_format("has %lld bytes, at most 1 GiB are read", (long long)size);
+    return archive_entry_is_encrypted(entry) ? str_copy("is encrypted") : NULL;
+}
+
+/* A header: remembered when it is an image's or a label's. */
+static enum status take_header(struct reader *r, struct archive_entry *entry) {
+    const char *name = archive_entry_pathname(entry);
+    const unsigned type = archive_entry_filetype(entry);
+    if (!name) name = archive_entry_pathname_utf8(entry);
+    if (!name || (type != AE_IFREG && type != AE_IFLNK && !archive_entry_hardlink(entry)))
+        return ST_OK;
+    while (name[0] == '/' || strncmp(name, "./", 2) == 0)
+        name += name[0] == '/' ? 1 : 2;
+    r->kind = member_kind(name);
+    if (r->kind == MEMBER_NOTHING) return ST_OK;
+    r->size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : -1;
+    r->problem = problem_of(entry, name);
+    r->name = strlen(name) > DATASET_LONGEST_NAME ? str_format("%.200s...", name) : str_copy(name);
+    if (!r->name) return ST_NOMEM;
+    if (r->sample.key && (strncmp(name, r->sample.key, sample_key(name)) != 0 ||
+                          strlen(r->sample.key) != sample_key(name))) {
+        r->complete = true;
+        r->more = false;
+    }
+    return ST_OK;
+}
+
+static void next_header(struct reader *r) {
+    struct archive_entry *entry;
+    char text[512];
+    int result = archive_read_next_header(r->archive, &entry);
+    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) {
+        if (take_header(r, entry) != ST_OK) end_shard(r, fail_message());
+    } else {
+        end_shard(r, result == ARCHIVE_EOF ? NULL : words_of(r->archive, text, sizeof text));
+    }
+}
+
+/* A member's bytes; a problem of its own into member->error. false: the archive ends here. */
+static bool read_bytes(struct reader *r, struct member *member) {
+    const size_t limit = r->kind == MEMBER_IMAGE ? LARGEST_IMAGE : LARGEST_LABEL;
+    size_t capacity = 0,
+           room = r->size > 0 && r->size < (1 << 24) ? (size_t)r->size + 1 : READ_BLOCK;
+    void *bytes = NULL;
+    char text[512];
+    la_ssize_t got = 1;
+    while (got > 0 && member->size <= limit) {
+        if (member->size + 1 > capacity) room = capacity ? member->size + 1 : room;
+        if (mem_grow(&bytes, &capacity, room, 1) != ST_OK) break;
+        got =
+            archive_read_data(r->archive, (uint8_t *)bytes + member->size, capacity - member->size);
+        if (got > 0) member->size += (size_t)got;
+    }
+    member->bytes = bytes;
+    if (got < 0)
+        member->error = str_copy(words_of(r->archive, text, sizeof text));
+    else if (got > 0 && member->size > limit)
+        member->error = str_format("has more than %zu bytes", limit);
+    else if (got > 0)
+        member->error = str_copy(fail_message());
+    return got != ARCHIVE_FATAL;
+}
+
+/* The member of the last header goes into the sample. */
+static void take_member(struct reader *r) {
+    struct member member = {.name = r->name, .error = r->problem};
+    bool whole = true;
+    r->name = r->problem = NULL;
+    if (!member.error) whole = read_bytes(r, &member);
+    if (member.error) {
+        mem_free(member.bytes);
+        member.bytes = NULL;
+        member.size = 0;
+    }
+    if (!whole) {
+        char words[600];
+        snprintf(words, sizeof words, "%.500s, in %.60s", member.error ? member.error : "is broken",
+                 dataset_base(member.name));
+        member_release(&member);
+        end_shard(r, words);
+        return;
+    }
+    r->images += r->kind == MEMBER_IMAGE;
+    if (sample_take(&r->sample, r->kind, &member) != ST_OK)
+        end_shard(r, fail_message());
+    else if (r->sample.count == SAMPLE_IMAGES || r->sample.bytes > SAMPLE_BYTES)
+        r->complete = r->more = true;
+}
+
+static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
+    struct reader *r = dataset->reader;
+    for (;;) {
+        if (r->complete && r->sample.given < r->sample.count) {
+            sample_give(&r->sample, dataset, r->shards.text[r->at], item);
+            return true;
+        }
+        if (r->complete) {
+            sample_clear(&r->sample, !r->more);
+            r->complete = false;
+            if (r->fault) {
+                dataset_item_fault(item, r->shards.text[r->at], "%s", r->fault);
+                mem_free(r->fault);
+                r->fault = NULL;
+            }
+            if (!r->archive) r->at++;
+            if (item->error) return true;
+        } else if (r->name) {
+            take_member(r);
+        } else if (r->archive) {
+            next_header(r);
+        } else if (r->at < r->shards.count) {
+            open_shard(r);
+        } else {
+            return false;
+        }
+    }
+}
+
+static void close_archive(void *reader) {
+    struct reader *r = reader;
+    if (r->archive) archive_read_free(r->archive);
+    drop_member(r);
+    mem_free(r->fault);
+    sample_clear(&r->sample, true);
+    texts_release(&r->shards);
+    mem_free(r);
+}
+
+/* The first shard is opened here, so that what is no archive is refused. */
+static enum status open_archive(struct dataset *dataset, const struct dataset_source *source) {
+    struct reader *r = dataset->reader = mem_zalloc(1, sizeof *r);
+    uint64_t size, sum;
+    if (!r) return ST_NOMEM;
+    if (source->labels)
+        return fail(ST_USAGE, "%s: --labels belongs to a folder of images, this is none",
+                    source->path);
+    TRY(shards_find(source, &r->shards));
+    TRY(shards_checksum(&r->shards, &size, &sum));
+    open_shard(r);
+    if (r->archive) next_header(r);
+    if (r->fault && source->file && !shards_suffix_known(source->path))
+        return fail(ST_FORMAT,
+                    "%s: is no dataset: neither a tar, zip, IDX, CIFAR or HDF5 file, nor a folder",
+                    source->path);
+    if (r->fault) return fail(ST_FORMAT, "%s: %s", r->shards.text[0], r->fault);
+    dataset->identity =
+        str_format("archive: %zu files, %llu bytes, beginnings %016llx", r->shards.count,
+                   (unsigned long long)size, (unsigned long long)sum);
+    return dataset->identity ? ST_OK : ST_NOMEM;
+}
+
+#else
+
+static enum status open_archive(struct dataset *dataset, const struct dataset_source *source) {
+    (void)dataset;
+    return fail(ST_FORMAT,
+                "%s: is an archive (tar, zip), and libarchive was not there at build time",
+                source->path);
+}
+
+static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
+    (void)dataset;
+    (void)item;
+    return false;
+}
+
+static void close_archive(void *reader) {
+    (void)reader;
+}
+
+#endif
+
+const struct dataset_form dataset_archive = {"archive", takes, open_archive, next_archive,
+                                             close_archive};
