@@ -482,7 +482,7 @@ check "  quietly" empty err
 run inspect vit-cifar10
 check "inspect of the embedded model: exit 0" exits 0
 check "  names the classes" out_has classes
-for model in vit-cifar10 swin-cifar10; do
+for model in vit-cifar10 swin-cifar10 vit-fashion; do
     run inspect --verify $model
     check "inspect --verify $model: exit 0" exits 0
 done

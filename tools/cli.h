@@ -131,6 +131,7 @@ double cli_seconds(void);
 /* ---- commands: argv[0] is the command's name; returns the exit status --------------------- */
 
 int cmd_classify(int argc, char **argv);
+int cmd_evaluate(int argc, char **argv);
 int cmd_features(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);

@@ -1,23 +1,27 @@
 #!/bin/sh
-# make demo: classifies real photos. BINARY [IMAGE...]; without images, photos out of Debian's package
-# python3-skimage, unpacked (not installed) into build/demo/photos.
+# make demo: classifies real photos, and scores a model over a real data set. BINARY [IMAGE...]; without images,
+# photos out of Debian's package python3-skimage; the data set out of dataset-fashion-mnist; both unpacked (not
+# installed) into build/demo.
 set -eu
 binary=$1
 shift
 photos=build/demo/photos
+fashion=build/demo/fashion-mnist
 
+# fetch PACKAGE FOLDER NAME...: the files of these names into the folder; the last one must be there then.
 fetch() {
+    package=$1 folder=$2
+    shift 2
     rm -rf build/demo/package
-    mkdir -p build/demo/package $photos
-    echo "fetching photos out of Debian's package python3-skimage" >&2
-    (cd build/demo/package && apt-get download -qq python3-skimage >&2) || return 1
-    dpkg-deb --fsys-tarfile build/demo/package/python3-skimage_*.deb |
-        tar -x -C build/demo/package --wildcards '*/skimage/data/*.png' '*/skimage/data/*.jpg' || return 1
-    for name in astronaut.png coffee.png motorcycle_left.png rocket.jpg chelsea.png; do
-        find build/demo/package -name "$name" -exec cp {} $photos/ \;
+    mkdir -p build/demo/package "$folder"
+    echo "fetching files out of Debian's package $package" >&2
+    (cd build/demo/package && apt-get download -qq "$package" >&2) || return 1
+    dpkg-deb -x build/demo/package/"$package"_*.deb build/demo/package || return 1
+    for name in "$@"; do
+        find build/demo/package -name "$name" -exec cp {} "$folder"/ \;
     done
     rm -rf build/demo/package
-    [ -f $photos/chelsea.png ]
+    [ -f "$folder/$name" ]
 }
 
 # A machine whose package lists are old or gone.
@@ -25,8 +29,14 @@ refresh() {
     if [ "$(id -u)" = 0 ]; then apt-get update -qq >&2; else sudo apt-get update -qq >&2; fi
 }
 
+# The same, unless it is there; once more with fresh package lists.
+need() {
+    for last in "$@"; do :; done
+    [ -f "$2/$last" ] || fetch "$@" || { refresh && fetch "$@"; }
+}
+
 if [ $# = 0 ]; then
-    if [ ! -f $photos/chelsea.png ] && ! fetch && ! { refresh && fetch; }; then
+    if ! need python3-skimage $photos astronaut.png coffee.png motorcycle_left.png rocket.jpg chelsea.png; then
         echo "no photos could be fetched; try: make demo DEMO_IMAGES=\"your.jpg photos/\"" >&2
         exit 1
     fi
@@ -34,3 +44,9 @@ if [ $# = 0 ]; then
 fi
 echo "\$ $binary classify --topk 3 $*" >&2
 "$binary" classify --topk 3 "$@"
+if ! need dataset-fashion-mnist $fashion t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz; then
+    echo "the data set could not be fetched" >&2
+    exit 1
+fi
+echo "\$ $binary evaluate -m vit-fashion $fashion" >&2
+"$binary" evaluate -m vit-fashion $fashion

@@ -15,6 +15,7 @@ static const struct command {
     const char *does;
 } commands[] = {
     {"classify", cmd_classify, "class predictions for images"},
+    {"evaluate", cmd_evaluate, "accuracy and more over a labelled dataset"},
     {"features", cmd_features, "embeddings of images, as .npy, .h5 or .csv"},
     {"convert", cmd_convert, "a public checkpoint to a vitrine model"},
     {"pull", cmd_pull, "downloads an official checkpoint and makes it a vitrine model"},

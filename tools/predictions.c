@@ -344,7 +344,7 @@ static enum status cannot_write(const char *path) {
 }
 
 enum status predictions_create(struct predictions *p, const char *path, const char *head) {
-    enum row_format format;
+    enum row_format format = ROW_CSV;
     *p = (struct predictions){.path = path};
     TRY(predictions_format(path, &format));
     p->file = fopen(path, "wb");
@@ -358,7 +358,7 @@ enum status predictions_create(struct predictions *p, const char *path, const ch
 }
 
 enum status predictions_continue(struct predictions *p, const char *path, uint64_t end) {
-    enum row_format format;
+    enum row_format format = ROW_CSV;
     *p = (struct predictions){.path = path};
     TRY(predictions_format(path, &format));
     p->file = fopen(path, "r+b");

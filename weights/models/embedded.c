@@ -14,6 +14,7 @@
 
 EMBED(embedded_vit_cifar10, "weights/models/vit-cifar10.h5");
 EMBED(embedded_swin_cifar10, "weights/models/swin-cifar10.h5");
+EMBED(embedded_vit_fashion, "weights/models/vit-fashion.h5");
 
 static const struct {
     const char *name;
@@ -21,6 +22,7 @@ static const struct {
 } files[] = {
     {"vit-cifar10", embedded_vit_cifar10, embedded_vit_cifar10_end},
     {"swin-cifar10", embedded_swin_cifar10, embedded_swin_cifar10_end},
+    {"vit-fashion", embedded_vit_fashion, embedded_vit_fashion_end},
 };
 
 const char *embedded_model_name(size_t index) {

@@ -1,0 +1,248 @@
+#!/bin/bash
+# Tests of `vitrine evaluate`: one set of pictures in every form gives one set of predictions; a cut run that is
+# resumed and shards that are merged end in the bytes of one whole run; broken pictures are counted, named, left out.
+#   bash tests/evaluate.sh [build/vitrine]
+# Makes its own pictures; closes with "N passed, N failed, N skipped".
+export LC_ALL=C
+bin=$(realpath "${1:-build/vitrine}") || exit 1
+[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+if ! command -v python3 >/dev/null 2>&1; then
+    echo "skip - evaluate: no python3 here to make pictures"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+work=$(mktemp -d /tmp/vitrine-evaluate-XXXXXX) || exit 1
+trap 'rm -r "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0 skipped=0
+export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
+
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "ok - $name"
+    else
+        failed=$((failed + 1))
+        echo "not ok - $name"
+        echo "  last run: $last -> exit $rc"
+        sed 's/^/  stdout: /' out | head -n 12
+        sed 's/^/  stderr: /' err | head -n 8
+    fi
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "skip - $1: $2"
+}
+run() {
+    last="vitrine evaluate $*"
+    "$bin" evaluate -q -m vit-cifar10 "$@" >out 2>err
+    rc=$?
+}
+exits() { [ "$rc" = "$1" ]; }
+out_has() { grep -qE -- "$1" out; }
+err_has() { grep -qF -- "$1" err; }
+one_line() { [ "$(wc -l <err)" -le "${1:-1}" ]; }
+# The numbers of a JSON summary, without times and what the dataset is called.
+numbers() { python3 - "$1" <<'PY'
+import json, sys
+o = json.load(open(sys.argv[1]))
+for k in ("seconds", "images_per_second", "dataset", "worst", "errors"): o.pop(k, None)
+print(json.dumps(o, sort_keys=True))
+PY
+}
+same_numbers() { [ "$(numbers "$1")" = "$(numbers "$2")" ]; }
+# The rows of a .csv without paths.
+told() { sed 1d "$1" | cut -d, -f2-; }
+same_rows() { [ "$(told "$1")" = "$(told "$2")" ]; }
+
+# ---- pictures: 6 of each class, some smooth and some noise; in the order of the folder --------------------------------
+cat >make.py <<'PY'
+import io, os, random, struct, tarfile
+random.seed(5)
+CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+pictures = []                                    # (class, name, 32x32x3 bytes)
+for c in range(10):
+    for n in range(6):
+        a, b, e = random.random() * 8, random.random() * 8, random.random() * 90
+        px = bytes(min(255, max(0, int(128 + 90 * ((x * a + y * b + 60 * ch) % 97 / 48 - 1) + random.gauss(0, e))))
+                   for y in range(32) for x in range(32) for ch in range(3))
+        pictures.append((c, "%02d.ppm" % n, px))
+def ppm(px): return b"P6\n32 32\n255\n" + px
+for c, name, px in pictures:
+    os.makedirs("folder/" + CLASSES[c], exist_ok=True)
+    open("folder/%s/%s" % (CLASSES[c], name), "wb").write(ppm(px))
+def add(tar, name, data):
+    info = tarfile.TarInfo(name); info.size = len(data); tar.addfile(info, io.BytesIO(data))
+with tarfile.open("all.tar", "w") as t, tarfile.open("all.tar.gz", "w:gz") as z:
+    for c, name, px in pictures:
+        for x in (t, z): add(x, "test/%s/%s" % (CLASSES[c], name), ppm(px))
+for s in range(2):
+    with tarfile.open("shard-%03d.tar" % s, "w") as t:
+        for i, (c, name, px) in enumerate(pictures[30 * s:30 * s + 30]):
+            add(t, "%06d.ppm" % (30 * s + i), ppm(px)); add(t, "%06d.cls" % (30 * s + i), str(c).encode())
+open("x-images-idx4-ubyte", "wb").write(struct.pack(">IIIII", 0x804, 60, 32, 32, 3) + b"".join(p[2] for p in pictures))
+open("x-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, 60) + bytes(p[0] for p in pictures))
+planes = lambda px: px[0::3] + px[1::3] + px[2::3]
+open("test_batch.bin", "wb").write(b"".join(bytes([p[0]]) + planes(p[2]) for p in pictures))
+open("flat.csv", "w").write("path,label\n" + "".join("%s/%s,%s\n" % (CLASSES[c], n, CLASSES[c]) for c, n, _ in pictures))
+try:
+    import h5py, numpy as np
+    with h5py.File("all.h5", "w") as f:
+        f["images"] = np.frombuffer(b"".join(p[2] for p in pictures), np.uint8).reshape(-1, 32, 32, 3)
+        f["labels"] = np.array([p[0] for p in pictures])
+except ImportError:
+    pass
+PY
+python3 make.py || { echo "not ok - pictures could not be made"; exit 1; }
+
+# ---- forms ---------------------------------------------------------------------------------------------------------------
+run folder -k 3 --predictions folder.csv -f json -o folder.json
+check "a folder a class" exits 0
+check "says 60 images" grep -q '"images":[[:space:]]*60' folder.json
+for form in all.tar all.tar.gz 'shard-{000..001}.tar' x-images-idx4-ubyte; do
+    run "$form" -k 3 --predictions other.csv -f json -o other.json
+    check "$form: exit status" exits 0
+    check "$form: the same predictions" same_rows folder.csv other.csv
+    check "$form: the same numbers" same_numbers folder.json other.json
+done
+run folder --labels flat.csv -k 3 --predictions other.csv -f json -o other.json
+check "a list: the same predictions" same_rows folder.csv other.csv
+if [ -f all.h5 ]; then
+    run all.h5 -k 3 --predictions other.csv -f json -o other.json
+    check "HDF5: the same predictions" same_rows folder.csv other.csv
+    check "HDF5: the same numbers" same_numbers folder.json other.json
+else
+    skip "evaluate of HDF5" "no h5py here"
+fi
+# What classify says of the same files.
+"$bin" classify -q -m vit-cifar10 -k 3 -f csv folder >classified.csv
+check "as classify" cmp -s <(sed 1d classified.csv | cut -d, -f1-8) <(sed 1,2d folder.csv | cut -d, -f1-8)
+run folder -b 1 -t 1 -k 3 --predictions other.csv
+check "batch 1, one thread: the same bytes" cmp -s folder.csv other.csv
+run folder
+check "the summary for a person" out_has '^top-1 +[0-9.]+ %'
+check "names the dataset" out_has '^dataset +folder \(folder\)'
+
+# ---- resume --------------------------------------------------------------------------------------------------------------
+for form in csv tsv jsonl; do
+    run folder -k 2 --predictions whole.$form -f json -o whole.json
+    bytes=$(stat -c %s whole.$form)
+    for cut in 0 1 40 $((bytes / 3)) $((bytes / 2 + 1)) $((bytes - 1)) $bytes; do
+        head -c $cut whole.$form >cut.$form
+        run folder -k 2 --predictions cut.$form --resume -f json -o cut.json
+        check "$form cut at $cut: completed" exits 0
+        check "$form cut at $cut: the same bytes" cmp -s whole.$form cut.$form
+        check "$form cut at $cut: the same numbers" same_numbers whole.json cut.json
+    done
+done
+run folder -k 2 --predictions none.csv --resume
+check "nothing there to resume: a whole run" cmp -s none.csv whole.csv
+run folder -k 3 --predictions cut.csv --resume
+check "rows of another run are refused" exits 2
+check "and told apart" err_has "cut.csv: holds rows of another run: its topk is 2, here it is 3"
+run folder -k 2 --crop-pct 0.9 --predictions cut.csv --resume
+check "another crop is another run" err_has "its preprocess is"
+run all.tar -k 2 --predictions cut.csv --resume
+check "another dataset is another run" err_has "its dataset is"
+cp classified.csv alien.csv
+run folder --predictions alien.csv --resume
+check "rows of classify are no such file" err_has "alien.csv: is no file of rows that 'vitrine evaluate' wrote"
+check "and are left alone" cmp -s classified.csv alien.csv
+
+# ---- shards --------------------------------------------------------------------------------------------------------------
+for i in 0 1 2; do
+    run all.tar -k 2 --shard $i/3 --predictions part$i.csv
+    check "shard $i of 3" exits 0
+done
+run all.tar -k 2 --predictions one.csv -f json -o one.json
+run --merge part2.csv part0.csv part1.csv --predictions merged.csv -f json -o merged.json
+check "merged" exits 0
+check "merged: the bytes of one run" cmp -s one.csv merged.csv
+check "merged: the numbers of one run" same_numbers one.json merged.json
+run --merge one.csv -f json -o again.json
+check "the numbers from rows alone" same_numbers one.json again.json
+run --merge part0.csv part1.csv
+check "a shard is missing" err_has "part0.csv: is shard 0 of 3, but 2 files are given"
+run --merge part0.csv part1.csv part1.csv
+check "a shard is there twice" err_has "part1.csv: is shard 1, as part1.csv is"
+head -c $(($(stat -c %s part1.csv) - 5)) part1.csv >short.csv
+run --merge part0.csv short.csv part2.csv
+check "a shard is not finished" err_has "short.csv: ends within image"
+head -n -2 part1.csv >short.csv
+run --merge part0.csv short.csv part2.csv
+check "a shard lacks its last image" err_has "one of them is not finished"
+run --merge part0.csv part1.csv part2.csv --predictions part1.csv
+check "a shard is not overwritten" exits 2
+
+# ---- choosing ------------------------------------------------------------------------------------------------------------
+run folder --limit 7 -k 1 --predictions few.csv
+check "--limit: the first ones" cmp -s <(head -n 9 few.csv | sed 1,2d | cut -d, -f1) <(find folder -name '*.ppm' | sort | head -n 7)
+run folder --limit 20 --shuffle-seed 3 -k 1 --predictions a.csv
+run folder --limit 20 --shuffle-seed 3 -k 1 --predictions b.csv
+check "--shuffle-seed: the same choice" cmp -s a.csv b.csv
+check "of 20" [ "$(sed 1,2d a.csv | wc -l)" = 20 ]
+run folder --limit 20 --shuffle-seed 4 -k 1 --predictions b.csv
+check "another seed, another choice" [ "$(sed 1,2d a.csv)" != "$(sed 1,2d b.csv)" ]
+printf 'cat\ndog\n' >two.txt
+run folder --classes-subset two.txt -k 0 --predictions b.csv
+check "--classes-subset: only these are predicted" [ "$(sed 1,2d b.csv | cut -d, -f5 | sort -u | tr '\n' ' ')" = "cat dog " ]
+check "others are not counted" exits 1
+
+# ---- classes -------------------------------------------------------------------------------------------------------------
+cp -r folder odd && mv odd/cat odd/katze
+run odd
+check "a class that is none is listed" out_has "'katze' is no class of the model: 6 images"
+check "and the status says so" exits 1
+printf 'katze\tcat\n' >map.tsv
+run odd --class-map map.tsv -f json -o other.json
+check "--class-map" exits 0
+check "--class-map: the same top-1" [ "$(python3 -c 'import json;print(json.load(open("other.json"))["top1"]==json.load(open("folder.json"))["top1"])')" = True ]
+
+# ---- broken pictures -----------------------------------------------------------------------------------------------------
+cp -r folder bad
+head -c 500 folder/cat/00.ppm >bad/cat/07.ppm
+: >bad/cat/08.jpg
+echo "no picture at all" >bad/dog/00a.png
+cp /dev/null bad/airplane/.hidden.jpg
+run bad -k 3 --predictions bad.csv -f json -o bad.json
+check "broken pictures: status" exits 1
+check "counted" grep -qE '"failed":[[:space:]]*3' bad.json
+check "named" [ "$(grep -c ',error,' bad.csv)" = 3 ]
+check "the good ones as before" cmp -s <(sed 1,2d folder.csv | cut -d, -f2-) <(sed 1,2d bad.csv | grep -v ',error,' | cut -d, -f2-)
+check "the numbers of the good ones" [ "$(python3 -c 'import json;a=json.load(open("bad.json"));b=json.load(open("folder.json"));print(all(a[k]==b[k] for k in ("top1","top5","ece","nll","macro_f1","confused","classes","bins")))')" = True ]
+head -c 30000 all.tar >cut.tar
+run cut.tar -k 1 --predictions cut2.csv
+check "an archive that ends early: status" exits 1
+check "an archive that ends early: its row" grep -q '^cut.tar,error' cut2.csv
+
+# ---- the confusion matrix ------------------------------------------------------------------------------------------------
+run folder --confusion matrix.csv
+check "--confusion: a line a class" [ "$(wc -l <matrix.csv)" = 11 ]
+check "--confusion: 60 images" [ "$(python3 -c 'import csv;print(sum(int(v) for r in list(csv.reader(open("matrix.csv")))[1:] for v in r[1:]))')" = 60 ]
+
+# ---- refusals ------------------------------------------------------------------------------------------------------------
+refuses() { # NAME SENTENCE ARGUMENT...: exit 2 or 1, one sentence (and where to read more)
+    local name=$1 sentence=$2
+    shift 2
+    run "$@"
+    check "$name: refused" [ "$rc" != 0 ]
+    check "$name: why" err_has "$sentence"
+    check "$name: briefly" one_line 2
+}
+refuses "no dataset" "a dataset" -k 3
+refuses "two datasets" "one dataset at a time" folder odd
+refuses "nothing there" "nowhere" nowhere
+refuses "--resume alone" "--resume goes on with the rows of --predictions" folder --resume
+refuses "--shuffle-seed alone" "--limit" folder --shuffle-seed 3
+refuses "--shuffle-seed of a stream" "not known beforehand" all.tar --limit 3 --shuffle-seed 3
+refuses "a shard beyond" "I from 0 to N-1" folder --shard 3/3
+refuses "a form of rows" "rows.txt: want a name that ends in .csv, .tsv or .jsonl" folder --predictions rows.txt
+refuses "a flat folder" "--labels" folder/cat
+refuses "no such folder for rows" "nowhere/rows.csv" folder --predictions nowhere/rows.csv
+refuses "a map without its file" "nofile.tsv" folder --class-map nofile.tsv
+refuses "a subset without its file" "nofile.tsv" folder --classes-subset nofile.tsv
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

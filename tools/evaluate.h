@@ -1,0 +1,89 @@
+/*
+ * evaluate: what `vitrine evaluate` is made of, between its files: evaluate_options.c (the command
+ * line), cmd_evaluate.c (a dataset through the model), evaluate_rows.c (the file of rows: what it is
+ * of, going on in it, merging shards).
+ */
+#ifndef TOOLS_EVALUATE_H
+#define TOOLS_EVALUATE_H
+
+#include <pthread.h>
+
+#include "datasets/dataset.h"
+#include "tools/class_map.h"
+#include "tools/cli.h"
+#include "tools/evaluation.h"
+#include "tools/model.h"
+#include "tools/output.h"
+#include "tools/pipeline.h"
+#include "tools/predictions.h"
+#include "tools/run.h"
+
+struct evaluate_shard {
+    int index, count; /* count 0 = all images */
+};
+
+struct evaluate_options {
+    struct run_options run;
+    const char *labels, *class_map, *subset, *real;
+    const char *predictions, *confusion;
+    size_t limit;
+    int seed, bins;
+    bool resume, merge;
+    struct evaluate_shard shard;
+};
+
+/* A class of the data's, and the model's that it is. */
+struct evaluate_truth {
+    char *text; /* owned */
+    int class;  /* -1 = none */
+};
+
+/* K classes, k of them are told. */
+struct evaluate {
+    struct evaluate_options o;
+    const char *path;
+    struct dataset *dataset;
+    struct devices devices;
+    struct model model;
+    char sha256[65], *head; /* of the row file */
+    struct class_map map;
+    bool *chosen; /* (K) --classes-subset; NULL = all */
+    struct output output;
+    struct predictions rows;
+    struct evaluation evaluation;
+    struct pipeline_totals totals;
+    int topk;
+    float *logits;                      /* (batch, K) */
+    int *best;                          /* (k) */
+    struct row_prediction *predictions; /* (k) */
+    /* The source's, which runs in the pipeline's threads. */
+    uint64_t seen, taken, random;  /* images that the dataset gave; that this run is of */
+    size_t skip;                   /* of those taken: rows are there already */
+    pthread_mutex_t lock;          /* guards what follows */
+    struct evaluate_truth *truths; /* (truth_count) by the dataset's index */
+    size_t truth_count, truth_capacity;
+};
+
+/* The command line into *o (evaluate_defaults); CLI_GO or the exit status, as cli_parse. */
+struct evaluate_options evaluate_defaults(void);
+int evaluate_parse(int argc, char **argv, struct evaluate_options *o, struct cli_args *args);
+/* ST_USAGE: options that do not go together. */
+enum status evaluate_check(const struct evaluate_options *o,
+                           const struct cli_args *args) MUST_CHECK;
+
+/* Devices, model, classes, and what is added up. */
+enum status evaluate_open_model(struct evaluate *e) MUST_CHECK;
+
+/*
+ * Opens the file of --predictions, if there is one, with --resume behind its last whole row: what
+ * is there is added up, and e->skip says how much it is. ST_USAGE: it is of another run.
+ */
+enum status evaluate_open_rows(struct evaluate *e) MUST_CHECK;
+/*
+ * --merge: adds up the rows of all shards in the order of the dataset, and writes them as one file
+ * if --predictions names one. ST_USAGE: a shard is missing, there twice, or of another run;
+ * ST_FORMAT: one ends early.
+ */
+enum status evaluate_merge(struct evaluate *e, const struct cli_args *files) MUST_CHECK;
+
+#endif
