@@ -17,8 +17,8 @@
 #include "datasets/inputs.h"
 
 /* In the order in which they are asked; a folder of anything else is the last one's. */
-static const struct dataset_form *const forms[] = {&dataset_list, &dataset_idx, &dataset_archive,
-                                                   &dataset_folder};
+static const struct dataset_form *const forms[] = {
+    &dataset_list, &dataset_idx, &dataset_cifar, &dataset_hdf5, &dataset_archive, &dataset_folder};
 
 /* ---- what the forms share ------------------------------------------------------------------- */
 
@@ -34,6 +34,19 @@ enum status dataset_target(struct dataset *dataset, const char *text, long *targ
     TRY(texts_add(&dataset->classes, text, &number));
     *target = (long)number;
     return ST_OK;
+}
+
+enum status dataset_target_number(struct dataset *dataset, long long value, const char *name,
+                                  long *target) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", value);
+    return dataset_target(dataset, name ? name : digits, target);
+}
+
+enum status dataset_without_labels(const struct dataset_source *source) {
+    if (!source->labels) return ST_OK;
+    return fail(ST_USAGE, "%s: holds its own labels, --labels is for a folder of images",
+                source->path);
 }
 
 void dataset_item_fault(struct dataset_item *item, const char *path, const char *fmt, ...) {
@@ -69,6 +82,10 @@ const char *dataset_base(const char *path) {
 
 char *dataset_beside(const char *path, const char *name) {
     return str_format("%.*s%s", (int)(dataset_base(path) - path), path, name);
+}
+
+char *dataset_inside(const char *folder, const char *name) {
+    return str_format("%s%s%s", folder, dataset_ends(folder, "/") ? "" : "/", name);
 }
 
 bool dataset_ends(const char *name, const char *suffix) {

@@ -27,6 +27,7 @@ static bool takes(const struct dataset_source *source) {
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 
 #define LARGEST_IMAGE ((size_t)1 << 30)
 #define LARGEST_LABEL ((size_t)1 << 20)
@@ -46,6 +47,7 @@ struct reader {
     bool complete; /* the sample's images are to be given */
     bool more;     /* it was completed early, for its size */
     char *fault;   /* of the shard, after its images */
+    locale_t utf8; /* what names are read in: zip's pass through the locale; 0: not there */
 };
 
 static void drop_member(struct reader *r) {
@@ -109,9 +111,15 @@ static char *problem_of(struct archive_entry *entry, const char *name) {
 static enum status take_header(struct reader *r, struct archive_entry *entry) {
     const char *name = archive_entry_pathname(entry);
     const unsigned type = archive_entry_filetype(entry);
-    if (!name) name = archive_entry_pathname_utf8(entry);
-    if (!name || (type != AE_IFREG && type != AE_IFLNK && !archive_entry_hardlink(entry)))
-        return ST_OK;
+    if (type != AE_IFREG && type != AE_IFLNK && !archive_entry_hardlink(entry)) return ST_OK;
+    if (!name) { /* it may have been an image: it must not vanish */
+        r->kind = MEMBER_IMAGE;
+        r->problem = str_copy("its name is not in UTF-8");
+        r->name = str_copy("a file");
+        r->complete = r->name != NULL;
+        r->more = false;
+        return r->name ? ST_OK : ST_NOMEM;
+    }
     while (name[0] == '/' || strncmp(name, "./", 2) == 0)
         name += name[0] == '/' ? 1 : 2;
     r->kind = member_kind(name);
@@ -131,12 +139,14 @@ static enum status take_header(struct reader *r, struct archive_entry *entry) {
 static void next_header(struct reader *r) {
     struct archive_entry *entry;
     char text[512];
+    const locale_t before = r->utf8 ? uselocale(r->utf8) : (locale_t)0;
     int result = archive_read_next_header(r->archive, &entry);
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) {
         if (take_header(r, entry) != ST_OK) end_shard(r, fail_message());
     } else {
         end_shard(r, result == ARCHIVE_EOF ? NULL : words_of(r->archive, text, sizeof text));
     }
+    if (r->utf8) uselocale(before);
 }
 
 /* A member's bytes; a problem of its own into member->error. false: the archive ends here. */
@@ -222,6 +232,7 @@ static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
 static void close_archive(void *reader) {
     struct reader *r = reader;
     if (r->archive) archive_read_free(r->archive);
+    if (r->utf8) freelocale(r->utf8);
     drop_member(r);
     mem_free(r->fault);
     sample_clear(&r->sample, true);
@@ -234,11 +245,10 @@ static enum status open_archive(struct dataset *dataset, const struct dataset_so
     struct reader *r = dataset->reader = mem_zalloc(1, sizeof *r);
     uint64_t size, sum;
     if (!r) return ST_NOMEM;
-    if (source->labels)
-        return fail(ST_USAGE, "%s: --labels belongs to a folder of images, this is none",
-                    source->path);
+    TRY(dataset_without_labels(source));
     TRY(shards_find(source, &r->shards));
     TRY(shards_checksum(&r->shards, &size, &sum));
+    r->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     open_shard(r);
     if (r->archive) next_header(r);
     if (r->fault && source->file && !shards_suffix_known(source->path))

@@ -46,13 +46,21 @@ struct dataset {
     struct texts classes;
 };
 
-extern const struct dataset_form dataset_list, dataset_idx, dataset_archive, dataset_folder;
+extern const struct dataset_form dataset_list, dataset_idx, dataset_cifar, dataset_hdf5,
+    dataset_archive, dataset_folder;
 
 /*
  * The number of a class, from then on known. ST_FORMAT, without a path: the text is longer than a
  * name may be, or there are too many classes.
  */
 enum status dataset_target(struct dataset *dataset, const char *text, long *target) MUST_CHECK;
+
+/* The same for class number `value` of the data, called `name`, or where that is NULL by digits. */
+enum status dataset_target_number(struct dataset *dataset, long long value, const char *name,
+                                  long *target) MUST_CHECK;
+
+/* ST_USAGE where there is a --labels that a form does not know. */
+enum status dataset_without_labels(const struct dataset_source *source) MUST_CHECK;
 
 /* Makes *item a failed one by the name of `path`, with the words of printf or of fail_message. */
 void dataset_item_fault(struct dataset_item *item, const char *path, const char *fmt, ...)
@@ -66,7 +74,10 @@ char *dataset_beside(const char *path, const char *name);
 /* What stands behind the last '/'. */
 const char *dataset_base(const char *path);
 
-/* Whether a name ends in `suffix`, case ignored; or holds `word`. */
+/* "folder/name", NULL without memory. */
+char *dataset_inside(const char *folder, const char *name);
+
+/* Whether a name ends in `suffix`, case ignored. */
 bool dataset_ends(const char *name, const char *suffix);
 
 /* The reader of a folder, with class folders or with a list. */

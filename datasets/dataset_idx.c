@@ -144,7 +144,7 @@ static enum status choose(struct dataset *dataset, const struct dataset_source *
     *name = test ? test : other;
     if (test && others)
         dataset->note = str_format("of the folder's files %s is read, %s is left out", test, other);
-    else if (!test)
+    else if (!test && other)
         dataset->note = str_format("the folder has no test files: %s is read", other);
     else
         return ST_OK;
@@ -302,12 +302,10 @@ static enum status read_image(struct dataset *dataset, struct reader *r,
                               struct dataset_item *item) {
     const size_t bytes = (size_t)r->width * (size_t)r->height * (size_t)r->channels;
     uint8_t label;
-    char text[8];
     TRY(idx_read(&r->images, r->pixels, bytes));
     TRY(idx_read(&r->labels, &label, 1));
     TRY(dataset_picture(r->pixels, r->width, r->height, r->channels, &item->image));
-    snprintf(text, sizeof text, "%u", label);
-    return dataset_target(dataset, text, &item->target);
+    return dataset_target_number(dataset, label, NULL, &item->target);
 }
 
 /* A file that ends early or is damaged ends the dataset with one failed item. */

@@ -80,11 +80,11 @@ enum status shards_find(const struct dataset_source *source, struct texts *paths
     if (!source->folder && !source->file) return expand(paths, source->path);
     if (source->file) return texts_add(paths, source->path, &number);
     for (size_t i = 0; i < source->names.count; i++) {
-        const char *name = source->names.text[i], *path = source->path;
+        const char *name = source->names.text[i];
         char *whole;
         enum status st;
         if (!shards_suffix_known(name)) continue;
-        whole = str_format("%s%s%s", path, dataset_ends(path, "/") ? "" : "/", name);
+        whole = dataset_inside(source->path, name);
         st = whole ? texts_add(paths, whole, &number) : ST_NOMEM;
         mem_free(whole);
         if (st != ST_OK) return st;

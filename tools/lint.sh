@@ -19,7 +19,9 @@ layer() {
 }
 layer kernels 'kernels/'
 layer weights 'weights/|kernels/base\.h'
-layer datasets 'datasets/|kernels/base\.h'
+layer datasets 'datasets/|kernels/base\.h|weights/h5\.h'
+complain "in datasets/ only dataset_hdf5.c opens the door to HDF5" \
+    "$(grep -l '#include "weights/' $(printf '%s\n' $sources | grep '^datasets/') | grep -v '^datasets/dataset_hdf5\.c$')"
 layer vit 'vit/|weights/|kernels/'
 layer swin 'swin/|weights/|kernels/'
 layer tools 'tools/|vit/|swin/|datasets/|weights/|kernels/'

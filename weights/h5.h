@@ -99,6 +99,15 @@ enum status h5_info(struct h5 *file, const char *dataset,
 enum status h5_read_f32(struct h5 *file, const char *dataset, float *dst, size_t count) MUST_CHECK;
 enum status h5_read_raw(struct h5 *file, const char *dataset, enum dtype dtype, void *dst,
                         size_t count) MUST_CHECK;
+/*
+ * Rows [first, first + rows) of the first dimension. h5_read_rows: elements of the stored type
+ * `dtype`, little endian; h5_read_integers: a list of integers of any width and sign, whole ones of
+ * 1 to 8 bytes, as int64 (what passes it is clipped). ST_USAGE for rows outside.
+ */
+enum status h5_read_rows(struct h5 *file, const char *dataset, enum dtype dtype, size_t first,
+                         size_t rows, void *dst) MUST_CHECK;
+enum status h5_read_integers(struct h5 *file, const char *dataset, size_t first, size_t rows,
+                             int64_t *dst) MUST_CHECK;
 enum status h5_read_strings(struct h5 *file, const char *dataset, size_t limit, char ***out,
                             size_t *count) MUST_CHECK; /* h5_free_names releases */
 /*

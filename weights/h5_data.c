@@ -67,6 +67,13 @@ static enum status get_shape(struct h5 *file, const char *path, struct data *dat
     return ST_OK;
 }
 
+/* An integer whose bits fill its 1 to 8 bytes. */
+static bool is_whole_integer(hid_t type) {
+    const size_t size = H5Tget_size(type);
+    return H5Tget_class(type) == H5T_INTEGER && size >= 1 && size <= 8 &&
+           H5Tget_precision(type) == 8 * size;
+}
+
 /*
  * Bytes claimed against bytes stored. Deflate cannot shrink below 1032:1 (zlib's technical
  * details), so no file makes us believe in more than that; HDF5 also holds one chunk in memory.
@@ -75,7 +82,8 @@ static enum status check_size(struct h5 *file, const char *path, struct data *da
     size_t bytes, chunk = data->cell;
     uint64_t limit;
     bool chunked = H5Pget_layout(create) == H5D_CHUNKED;
-    if (data->info.dtype == DT_OTHER && H5Tget_class(data->type) != H5T_STRING)
+    if (data->info.dtype == DT_OTHER && H5Tget_class(data->type) != H5T_STRING &&
+        !is_whole_integer(data->type))
         return ST_OK; /* never read, and its elements may take other sizes in memory */
     data->stored = H5Dget_storage_size(data->id);
     if (!size_mul(data->count, data->cell, &bytes) || data->stored > file->size)
@@ -210,6 +218,56 @@ enum status h5_read_raw(struct h5 *file, const char *dataset, enum dtype dtype, 
     TRY_OUT(check_elements(file, dataset, &data, count));
     st = read_as(file, dataset, &data, h5_type(file, dtype), dst);
 out:
+    close_data(&data);
+    return st;
+}
+
+/* The rows of `data`, which must be inside, as `memory`'s type. */
+static enum status read_rows(struct h5 *file, const char *path, const struct data *data,
+                             hid_t memory, size_t first, size_t rows, void *dst) {
+    hsize_t start[TENSOR_MAX_RANK] = {first}, shape[TENSOR_MAX_RANK] = {rows};
+    const size_t *dims = data->info.dims;
+    hid_t space, block;
+    bool done;
+    if (data->info.rank < 1 || first > dims[0] || rows > dims[0] - first)
+        return fail(ST_USAGE, "%s: %s: rows %zu to %zu of %zu", file->name, path, first,
+                    first + rows, data->info.rank ? dims[0] : 0);
+    if (data->count == 0 || rows == 0) return ST_OK;
+    for (int i = 1; i < data->info.rank; i++)
+        shape[i] = dims[i];
+    space = H5Dget_space(data->id);
+    block = H5Screate_simple(data->info.rank, shape, NULL);
+    done = space >= 0 && block >= 0 &&
+           H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, shape, NULL) >= 0 &&
+           H5Dread(data->id, memory, block, space, H5P_DEFAULT, dst) >= 0;
+    if (block >= 0) H5Sclose(block);
+    if (space >= 0) H5Sclose(space);
+    return done ? ST_OK
+                : fail(ST_FORMAT, "%s: %s: cannot be read (%s)", file->name, path, h5_reason());
+}
+
+enum status h5_read_rows(struct h5 *file, const char *dataset, enum dtype dtype, size_t first,
+                         size_t rows, void *dst) {
+    struct data data;
+    enum status st;
+    TRY(open_data(file, dataset, &data));
+    if (dtype == DT_OTHER || data.info.dtype != dtype)
+        st = wrong_type(file, dataset, &data, dtype_name(dtype));
+    else
+        st = read_rows(file, dataset, &data, h5_type(file, dtype), first, rows, dst);
+    close_data(&data);
+    return st;
+}
+
+enum status h5_read_integers(struct h5 *file, const char *dataset, size_t first, size_t rows,
+                             int64_t *dst) {
+    struct data data;
+    enum status st;
+    TRY(open_data(file, dataset, &data));
+    if (data.info.rank != 1 || !is_whole_integer(data.type))
+        st = wrong_type(file, dataset, &data, "a list of integers of 1 to 8 bytes");
+    else
+        st = read_rows(file, dataset, &data, H5T_NATIVE_INT64, first, rows, dst);
     close_data(&data);
     return st;
 }
