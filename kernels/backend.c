@@ -424,8 +424,8 @@ void op_mean(struct backend *be, struct act x, struct act y) {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Of a window's or map's sides: what counts slots and entries stays far inside an int. */
-#define MAP_MOST 4096
+/* Of a window's sides: what counts slots and entries stays far inside an int. */
+#define WINDOW_MOST RELATIVE_MAX_SIDE
 
 static enum status check_map(const struct attention *desc, const struct act *q,
                              const struct act *k) {
@@ -439,7 +439,7 @@ static enum status check_map(const struct attention *desc, const struct act *q,
 /* The prefix tokens and the map that a bias table is for: the keys, and first of all the queries. */
 static enum status check_prefixed_map(const struct attention *desc, const struct act *q,
                                       const struct act *k) {
-    int64_t most = MAP_MOST, h = desc->grid_h, w = desc->grid_w, prefix = desc->prefix;
+    int64_t most = RELATIVE_MAX_SIDE, h = desc->grid_h, w = desc->grid_w, prefix = desc->prefix;
     if (h < 1 || h > most || w < 1 || w > most || prefix < 0 || prefix + h * w != k->tokens ||
         q->tokens > k->tokens)
         return fail(ST_SHAPE, "a map of %dx%d behind %d tokens, but %d queries and %d keys",
@@ -453,8 +453,8 @@ static enum status check_pattern(const struct attention *desc, const struct act 
     case PATTERN_FULL: return desc->bias ? check_prefixed_map(desc, q, k) : ST_OK;
     case PATTERN_AXIAL: return check_map(desc, q, k);
     case PATTERN_WINDOW:
-        if (desc->window_h < 1 || desc->window_h > MAP_MOST || desc->window_w < 1 ||
-            desc->window_w > MAP_MOST || desc->shift_h < 0 || desc->shift_h >= desc->window_h ||
+        if (desc->window_h < 1 || desc->window_h > WINDOW_MOST || desc->window_w < 1 ||
+            desc->window_w > WINDOW_MOST || desc->shift_h < 0 || desc->shift_h >= desc->window_h ||
             desc->shift_w < 0 || desc->shift_w >= desc->window_w)
             return fail(ST_SHAPE, "window %dx%d with shift %d, %d, want 0 <= shift < window",
                         desc->window_h, desc->window_w, desc->shift_h, desc->shift_w);

@@ -19,7 +19,9 @@ extern "C" {
 
 enum { RELATIVE_FROM_PREFIX, RELATIVE_TO_PREFIX, RELATIVE_IN_PREFIX, RELATIVE_EXTRA };
 
-/* Entries of a head; h, w <= 4096. */
+#define RELATIVE_MAX_SIDE 4096 /* of a map: what counts entries stays far inside an int */
+
+/* Entries of a head. */
 static inline int relative_entries(int h, int w, int prefix) {
     return (2 * h - 1) * (2 * w - 1) + (prefix > 0 ? (int)RELATIVE_EXTRA : 0);
 }
