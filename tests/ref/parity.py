@@ -65,7 +65,7 @@ def perturb(model, seed):
             module = name.rsplit(".", 2)[-2] if "." in name else ""
             if ("norm" in name or module.startswith("ln") or name.startswith("features.0.2")) and leaf == "weight":
                 p.copy_(1 + 0.2 * normal(p))
-            elif leaf in ("gamma", "lambda1"):
+            elif leaf in ("gamma", "gamma_1", "gamma_2", "lambda1", "lambda_1", "lambda_2"):
                 p.copy_(0.5 + 0.2 * normal(p))
             elif leaf == "relative_position_bias_table":
                 p.copy_(1.5 * normal(p))
@@ -225,7 +225,13 @@ def transformers_cases():
     bit = dict(size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224}, do_center_crop=True, resample=3, **inet)
     dino = dict(small, patch_size=14, image_size=518)
     heads = dict(num_labels=1000)
+    beit = dict(small, use_relative_position_bias=True)
+    shared = dict(small, use_shared_relative_position_bias=True, use_mean_pooling=False)
     return {
+        "beit": (t.BeitForImageClassification, t.BeitConfig(**beit, **heads), *vit(224, **half)),
+        "beit_shared": (t.BeitForImageClassification, t.BeitConfig(**shared, **heads), *vit(224, **half)),
+        "data2vec_vision": (t.Data2VecVisionForImageClassification, t.Data2VecVisionConfig(**beit, **heads),
+                            *vit(224, **half)),
         "vit": (t.ViTForImageClassification, t.ViTConfig(**small, **heads), *vit(224, **half)),
         "deit": (t.DeiTForImageClassificationWithTeacher, t.DeiTConfig(**small, **heads), "DeiTImageProcessor", crop),
         "swin": (t.SwinForImageClassification, t.SwinConfig(**swin, **heads), *vit(224, resample=3, **inet)),
