@@ -436,7 +436,7 @@ static enum status check_map(const struct attention *desc, const struct act *q,
     return ST_OK;
 }
 
-/* The prefix tokens and the map that a bias table is for: the keys, and first of all the queries. */
+/* The tokens that a bias table is for, in front and on the map: the keys; queries are the first. */
 static enum status check_prefixed_map(const struct attention *desc, const struct act *q,
                                       const struct act *k) {
     int64_t most = RELATIVE_MAX_SIDE, h = desc->grid_h, w = desc->grid_w, prefix = desc->prefix;

@@ -198,7 +198,7 @@ static void load_bias_table(struct loader *ld, int s, struct swin_block *block) 
         "attn.relative_position_bias_table", "");
     if (!going(ld)) return;
     ld->st = relative_resample(ld->weight, stored.window_h, stored.window_w, ld->table,
-                                 run->window_h, run->window_w, stage->heads);
+                               run->window_h, run->window_w, stage->heads);
     for (size_t h = 0; h < H; h++)
         for (size_t n = 0; n < N; n++)
             ld->weight[h * N + n] = ld->table[n * H + h];

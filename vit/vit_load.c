@@ -5,8 +5,8 @@
  *
  * What the forward need not do is done here once: LayerScale is folded into proj and fc2, the two
  * heads of a distilled model into one, prefix tokens get their positions, positions and bias tables
- * are resampled to the run's grid. Called by tools/model.c. A file's every fault is listed: reading goes on
- * after the first.
+ * are resampled to the run's grid. Called by tools/model.c. A file's every fault is listed: reading
+ * goes on after the first.
  */
 #include "vit/vit.h"
 

@@ -312,9 +312,9 @@ static enum status settle_image(struct plan *plan) {
 }
 
 /*
- * Bias tables: geometric in timm, bilinear in transformers. Within an origin: DINOv2's own files (they keep mask_token) resample with its offset when they
- * have no registers; with registers both its code and transformers resample with antialias, as
- * timm does.
+ * Within an origin: bias tables are resampled geometrically by timm, bilinearly by transformers.
+ * DINOv2's own files (they keep mask_token) resample with its offset when they have no registers;
+ * with registers both its code and transformers resample with antialias, as timm does.
  */
 static void settle_resample(struct plan *plan) {
     struct vit_config *c = &plan->out->vit;

@@ -1,7 +1,7 @@
 /*
  * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2, DINOv2-with-registers, BEiT and
- * data2vec-vision of transformers. Both spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
- * names (save_original_format=False).
+ * data2vec-vision of transformers. Both spellings: what files hold (v4, and v5's save_pretrained,
+ * which renames back), and v5's own names (save_original_format=False).
  */
 #include "weights/names.h"
 

@@ -16,6 +16,7 @@ torchvision: its models with random weights, saved by torch.save and converted w
 model behind the transforms of its default weights. "NAME@S" runs both at S pixels.
 transformers: small models of its classes with random weights, saved by save_pretrained with their image processor, in
 the names of its files and ("CASE/own") in those of its modules; logits, or for models without a head all tokens.
+"CASE@S" runs both at S pixels.
 dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
 transformers' model behind transformers' own image processor.
 containers: one timm model as torch.save writes it in many ways (zip, legacy, inside a training checkpoint, behind
@@ -267,15 +268,18 @@ def check_transformers(args):
     tokens = os.path.join(args.work, "tokens.npy")
     print(HEADER)
     for number, case in enumerate(args.arch or [c + own for c in cases for own in ("", "/own")]):
-        maker, config, processor, settings = cases[case.partition("/")[0]]
+        name, _, other = case.partition("@")
+        maker, config, processor, settings = cases[name.partition("/")[0]]
         model = maker(config).eval()
         perturb(model, 300 + number)
         processor = getattr(transformers, processor + "Pil", None) or getattr(transformers, processor)
-        processor = processor(**settings)
+        kind, processor = processor, processor(**settings)
         shutil.rmtree(folder, ignore_errors=True)
         model.save_pretrained(folder, save_original_format="/own" not in case)
         processor.save_pretrained(folder)
         run(args.vitrine, "convert", "-q", folder, "-o", converted)
+        if other:
+            processor = kind(**dict(settings, size={"height": int(other), "width": int(other)}))
         want = []
         for path in photos:
             pixels = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"]
@@ -284,7 +288,8 @@ def check_transformers(args):
                 out, logits = reference_outputs(model, pixels)
             want.append(out.numpy().ravel())
         if logits:
-            got = vitrine_logits(args.vitrine, converted, photos, len(want[0]))
+            got = vitrine_logits(args.vitrine, converted, photos, len(want[0]),
+                                 *(["--image-size", other] if other else []))
         else:
             run(args.vitrine, "features", "-q", "-m", converted, "--exif", "ignore", "--image-size", str(size),
                 "--tokens", "all", "-o", tokens, *photos)
