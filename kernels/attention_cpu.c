@@ -6,8 +6,8 @@
  * channel of v is a broadcast. A row's scores, maximum, sum and result never leave its lane, so its
  * bits do not depend on the rows beside it, and any head width works. For each block of keys:
  *   copy     k, v block      (block, D)         contiguous, k normalised for SCORE_COSINE
- *   scores   q^T, k      ->  s (block, 2 VL)    kept in L1; bias and mask, then the greatest are
- *                                               taken on the way
+ *   scores   q^T, k      ->  s (block, 2 VL)    kept in L1; bias (of a whole map: looked up here)
+ *                                               and mask, then the greatest are taken on the way
  *   softmax  s           ->  e^(s - greatest)   running maximum and sum over the key blocks
  *   values   s, v        ->  o^T (D, 2 VL)      rescaled when the maximum grew
  * Blocks are balanced parts of at most KEY_BLOCK keys, fixed by tk alone; scratch is O((ROW_CAP +
@@ -17,6 +17,7 @@
  */
 #include <math.h>
 
+#include "kernels/relative.h"
 #include "kernels/simd.h"
 #include "kernels/simd_kernels.h"
 
@@ -46,6 +47,7 @@ struct work {
     float *total;    /* (row blocks, 2 VL), running sum of e^(score - greatest) */
     float *k, *v;    /* (block, D) */
     float *s;        /* (block, 2 VL) */
+    float *bias;     /* (block, 2 VL), CPU_TABLE_SPARE behind it: of a row block; task->table */
 };
 
 static int ceil_div(int a, int b) {
@@ -64,8 +66,9 @@ static const float *row_of(const struct attention_task *t, const float *x, size_
 }
 
 /* Sets the pointers into `base` for `rows` query rows and tk keys; returns the floats needed. */
-static size_t carve(struct work *w, float *base, int dim, int rows, int tk) {
-    int blocks = tk > 0 ? ceil_div(tk, KEY_BLOCK) : 1;
+static size_t carve(struct work *w, float *base, const struct attention *desc, int rows, int tk) {
+    int blocks = tk > 0 ? ceil_div(tk, KEY_BLOCK) : 1, dim = desc->head_dim;
+    bool table = desc->pattern == PATTERN_FULL && desc->bias != NULL;
     size_t lanes = (size_t)ceil_div(rows, ROW_BLOCK) * ROW_BLOCK, used = 0;
     w->dim = dim;
     w->pitch = ceil_div(dim, VL) * VL;
@@ -81,6 +84,7 @@ static size_t carve(struct work *w, float *base, int dim, int rows, int tk) {
         {&w->k, (size_t)w->block * (size_t)w->pitch},
         {&w->v, (size_t)w->block * (size_t)w->pitch},
         {&w->s, (size_t)ceil_div(w->block, VL) * VL * ROW_BLOCK},
+        {&w->bias, table ? (size_t)w->block * ROW_BLOCK + CPU_TABLE_SPARE : 0},
     };
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         *parts[i].part = base == NULL ? NULL : base + used;
@@ -101,7 +105,7 @@ size_t SIMD(attention_scratch)(const struct attention *desc, int tq, int tk) {
     struct work work;
     /* a shorter tk may have the larger block: 257 keys are two of 129, 256 keys are one */
     int keys = smaller(tk, KEY_BLOCK);
-    return carve(&work, NULL, desc->head_dim, SIMD(attention_rows)(desc, tq, tk), keys);
+    return carve(&work, NULL, desc, SIMD(attention_rows)(desc, tq, tk), keys);
 }
 
 /* ---- loading and storing --------------------------------------------------------------------- */
@@ -270,10 +274,10 @@ SIMD_INLINE void tile(int vectors, int n, vf acc[][2], const float *a, const flo
     }
 }
 
-/* What is added to the scores of a row block: PATTERN_WINDOW's bias, and its mask. */
+/* What is added to the scores of a row block and a key block: a bias, and PATTERN_WINDOW's mask. */
 struct addend {
-    const float *bias;   /* (keys of the window, 2 VL) of this row block, or NULL */
-    const float *region; /* (keys of the window), or NULL = one region */
+    const float *bias;   /* (keys, 2 VL), or NULL */
+    const float *region; /* (keys), or NULL = one region */
     vf mine[2];          /* the rows' regions */
     vf mask;
 };
@@ -338,7 +342,7 @@ SIMD_INLINE void value_tile(int vectors, int n, const struct work *w, const floa
 
 #define SCORE_CASE(vectors, n)                                                                     \
     case n:                                                                                        \
-        score_tile(vectors, n, w, add, key + done, q, k, s, greatest);                             \
+        score_tile(vectors, n, w, add, done, q, k, s, greatest);                                   \
         break;
 #define SCORE_ONE(n) SCORE_CASE(1, n)
 #define SCORE_TWO(n) SCORE_CASE(2, n)
@@ -350,11 +354,11 @@ SIMD_INLINE void value_tile(int vectors, int n, const struct work *w, const floa
 #define VALUE_TWO(n) VALUE_CASE(2, n)
 
 /*
- * s = scores of one row block with w->k's first `keys` keys, which stand for those from `key` on;
- * greatest is raised to the greatest of them.
+ * s = scores of one row block with w->k's first `keys` keys; greatest is raised to the greatest of
+ * them.
  */
 static void scores(const struct work *w, int vectors, const struct addend *add, const float *q,
-                   int key, int keys, vf greatest[2]) {
+                   int keys, vf greatest[2]) {
     int tiles = ceil_div(keys, vectors > 1 ? TILE_TWO : TILE_ONE);
     for (int done = 0; done < keys; tiles--) {
         int n = ceil_div(keys - done, tiles);
@@ -398,10 +402,16 @@ static vf exponentials(float *s, int keys, vf greatest) {
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-static struct addend addend_of(const struct work *w, int first, int rows) {
+static struct addend addend_of(const struct work *w, int first, int rows, int key, int keys) {
     const struct attention_task *t = w->task;
-    struct addend add = {.region = t->region, .mask = vf_splat(t->desc->mask_value)};
-    if (t->bias != NULL) add.bias = t->bias + (size_t)first * (size_t)t->tk;
+    struct addend add = {.mask = vf_splat(t->desc->mask_value)};
+    if (t->bias != NULL)
+        add.bias = t->bias + (size_t)first * (size_t)t->tk + (size_t)key * ROW_BLOCK;
+    if (t->table != NULL) {
+        SIMD(attention_bias)(t->desc, t->table, t->row + first, rows, key, keys, w->bias);
+        add.bias = w->bias;
+    }
+    if (t->region != NULL) add.region = t->region + key;
     for (int i = 0; t->region != NULL && i * VL < rows; i++)
         add.mine[i] = vf_load_n(t->region + t->row + first + i * VL, smaller(VL, rows - i * VL));
     return add;
@@ -411,12 +421,12 @@ static struct addend addend_of(const struct work *w, int first, int rows) {
 static void row_block(const struct work *w, int first, int rows, int key, int keys) {
     size_t at = (size_t)first * (size_t)w->pitch;
     int vectors = rows > VL ? 2 : 1;
-    struct addend add = addend_of(w, first, rows);
+    struct addend add = addend_of(w, first, rows, key, keys);
     vf before[2], greatest[2], shrink[2];
     for (int i = 0; i < vectors; i++)
         before[i] = greatest[i] =
             key == 0 ? vf_splat(-INFINITY) : vf_load(w->greatest + first + i * VL);
-    scores(w, vectors, &add, w->q + at, key, keys, greatest);
+    scores(w, vectors, &add, w->q + at, keys, greatest);
     if (w->task->probs != NULL) store_scores(w, first, rows, key, keys);
     for (int i = 0; i < vectors; i++) {
         vf sum = exponentials(w->s + i * VL, keys, greatest[i]);
@@ -451,26 +461,79 @@ static void attend(const struct work *w) {
         store_rows(w, first, smaller(ROW_BLOCK, t->rows - first));
 }
 
-/* Lanes behind `rows` get the last row's, so that no entry is outside the table. */
-void SIMD(attention_bias)(const struct attention *desc, const float *table, int row, int rows,
-                          float *out) {
-    const int mh = desc->window_h, mw = desc->window_w, span = 2 * mw - 1;
-    for (int first = 0; first < rows; first += ROW_BLOCK) {
-        const float *entry[ROW_BLOCK]; /* of the row's slot and key slot (0, 0) */
-        for (int i = 0; i < ROW_BLOCK; i++) {
-            int slot = row + smaller(first + i, rows - 1);
-            entry[i] = table + (slot / mw + mh - 1) * span + slot % mw + mw - 1;
+/* ---- bias ------------------------------------------------------------------------------------ */
+
+/* Lanes whose tokens lie side by side in a row of the map, as do their entries for any key. */
+struct lane_run {
+    int lane;           /* the first, of at most VL */
+    const float *entry; /* its, with the patch (0, 0) */
+};
+
+/* A row block against a bias table. */
+struct lanes {
+    int h, w, prefix;
+    int in_front; /* lanes that are prefix tokens */
+    int runs;
+    struct lane_run run[ROW_BLOCK];
+    const float *extra; /* (RELATIVE_EXTRA) */
+};
+
+static struct lanes lanes_of(const struct attention *desc, const float *table, int row, int rows) {
+    const bool window = desc->pattern == PATTERN_WINDOW;
+    struct lanes lanes = {.h = window ? desc->window_h : desc->grid_h,
+                          .w = window ? desc->window_w : desc->grid_w,
+                          .prefix = window ? 0 : desc->prefix};
+    const int h = lanes.h, w = lanes.w, P = lanes.prefix;
+    lanes.extra = table + relative_entries(h, w, 0);
+    for (int i = 0, length = VL; i < rows; i++, length++) {
+        if (row + i < P) {
+            lanes.in_front++;
+            continue;
         }
-        for (int y = 0; y < mh; y++)
-            for (int x = 0; x < mw; x++, out += ROW_BLOCK)
-                for (int i = 0; i < ROW_BLOCK; i++)
-                    out[i] = entry[i][-(y * span + x)];
+        if (lanes.runs > 0 && (row + i - P) % w > 0 && length < VL) continue;
+        lanes.run[lanes.runs++] = (struct lane_run){i, table + relative_index(h, w, P, row + i, P)};
+        length = 0;
+    }
+    return lanes;
+}
+
+/* out (2 VL) for a key that is a prefix token. */
+static void bias_of_prefix(const struct lanes *lanes, float *out) {
+    for (int i = 0; i < ROW_BLOCK; i++)
+        out[i] = lanes->extra[i < lanes->in_front ? RELATIVE_IN_PREFIX : RELATIVE_TO_PREFIX];
+}
+
+/*
+ * A run is loaded and stored as a whole vector: what it writes behind itself the next run, or the
+ * next key, overwrites.
+ */
+void SIMD(attention_bias)(const struct attention *desc, const float *table, int row, int rows,
+                          int key, int keys, float *out) {
+    for (int first = 0; first < rows; first += ROW_BLOCK) {
+        const struct lanes lanes =
+            lanes_of(desc, table, row + first, smaller(ROW_BLOCK, rows - first));
+        const int w = lanes.w, inside = key - lanes.prefix;
+        int x = inside > 0 ? inside % w : 0, place = inside > 0 ? inside / w * (2 * w - 1) + x : 0;
+        if (rows - first < ROW_BLOCK) memset(out, 0, (size_t)keys * ROW_BLOCK * sizeof *out);
+        for (int j = key; j < key + keys; j++, out += ROW_BLOCK) {
+            if (j < lanes.prefix) {
+                bias_of_prefix(&lanes, out);
+                continue;
+            }
+            for (int i = 0; i < lanes.in_front; i++)
+                out[i] = lanes.extra[RELATIVE_FROM_PREFIX];
+            for (int r = 0; r < lanes.runs; r++)
+                vf_store(out + lanes.run[r].lane, vf_load(lanes.run[r].entry - place));
+            x++;
+            place += x == w ? w : 1; /* to the next row: past the 2w-1 of this one */
+            if (x == w) x = 0;
+        }
     }
 }
 
 void SIMD(attention)(const struct attention_task *task) {
     struct work work = {.task = task};
-    (void)carve(&work, task->scratch, task->desc->head_dim, task->rows, task->tk);
+    (void)carve(&work, task->scratch, task->desc, task->rows, task->tk);
     if (task->tk > 0) {
         attend(&work);
     } else { /* lengths: never with windows */

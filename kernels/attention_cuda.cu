@@ -148,7 +148,7 @@ DEVICE void plain_softmax(const struct attention_call &a, const struct attention
     UNROLL for (int r = 0; r < R; r++) {
         const struct slot &slot = m.rows[row + r];
         float x = score[r] * rows->factor[r] * inverse;
-        if (a.pattern.kind == PATTERN_WINDOW)
+        if (a.pattern.pairs)
             x += pair_addend(a.pattern, h.bias, tag_of(slot), tag_of(m.keys[lane]));
         if (!sees_all(a.pattern, h.keys, first_row + row + r, 1, first, first + PLAIN_KEYS) &&
             !sees(a.pattern, h.keys, first_row + row + r, key))

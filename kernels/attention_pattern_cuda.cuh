@@ -13,6 +13,7 @@
 #define KERNELS_ATTENTION_PATTERN_CUDA_CUH
 
 #include "kernels/cuda.cuh"
+#include "kernels/relative.h"
 #include "kernels/windows.h"
 
 #include <math.h>
@@ -21,8 +22,8 @@ enum { SLOT_PADDING = -1, SLOT_NONE = -2 };
 
 struct slot {
     int token;  /* the row of q, k, v and y; SLOT_PADDING; SLOT_NONE: behind the last */
-    int place;  /* y*(2Mw-1) + x inside the window: a pair's bias is at centre + query - key */
-    int region; /* 0 to 8, as window_regions() */
+    int place;  /* y*(2w-1) + x in the bias' map: a pair's entry is at centre + query - key */
+    int region; /* WINDOW: 0 to 8, as window_regions(); FULL: 1 in front of the map */
 };
 
 /* The first slots of an axis' regions 1 and 2. */
@@ -38,7 +39,9 @@ struct pattern {
     int across;         /* of them side by side */
     struct window_grid grid;
     struct axis_borders rows, columns;
-    int entries, centre; /* of a head's bias table; its middle */
+    bool pairs;          /* something is added to a pair's score */
+    int map_w, prefix;   /* of the bias: relative.h */
+    int entries, centre; /* of a head's table; of a slot and itself */
     float mask;
 };
 
@@ -50,6 +53,14 @@ static inline struct axis_borders borders_of(int window, int shift, int length) 
         borders.second = padded - shift;
     }
     return borders;
+}
+
+static inline void bias_of(struct pattern *p, int map_h, int map_w, int prefix) {
+    p->pairs = true;
+    p->map_w = map_w;
+    p->prefix = prefix;
+    p->entries = relative_entries(map_h, map_w, prefix);
+    p->centre = relative_index(map_h, map_w, 0, 0, 0);
 }
 
 static inline enum status pattern_of(const struct cuda_attention *call, struct pattern *p) {
@@ -64,6 +75,7 @@ static inline enum status pattern_of(const struct cuda_attention *call, struct p
     p->keys = call->k.tokens;
     p->lengths = call->lengths;
     p->windows = p->across = 1;
+    if (call->bias != NULL) bias_of(p, desc->grid_h, desc->grid_w, desc->prefix);
     if (desc->pattern != PATTERN_WINDOW) return ST_OK;
     p->grid.grid_h = desc->grid_h;
     p->grid.grid_w = desc->grid_w;
@@ -77,8 +89,7 @@ static inline enum status pattern_of(const struct cuda_attention *call, struct p
     p->across = (desc->grid_w + desc->window_w - 1) / desc->window_w;
     p->rows = borders_of(desc->window_h, desc->shift_h, desc->grid_h);
     p->columns = borders_of(desc->window_w, desc->shift_w, desc->grid_w);
-    p->entries = (2 * desc->window_h - 1) * (2 * desc->window_w - 1);
-    p->centre = window_bias_index(desc->window_h, desc->window_w, 0, 0);
+    bias_of(p, desc->window_h, desc->window_w, 0);
     p->mask = desc->mask_value;
     return ST_OK;
 }
@@ -91,7 +102,12 @@ DEVICE int axis_region(int at, struct axis_borders borders) {
 DEVICE struct slot slot_of(const struct pattern &p, int window, int index, int count) {
     struct slot slot = {index, 0, 0};
     if (index >= count) slot.token = SLOT_NONE;
-    if (index >= count || p.kind != PATTERN_WINDOW) return slot;
+    if (index >= count || !p.pairs) return slot;
+    slot.region = index < p.prefix;
+    if (index < p.prefix) return slot;
+    int y = (index - p.prefix) / p.map_w, x = (index - p.prefix) % p.map_w;
+    slot.place = y * (2 * p.map_w - 1) + x;
+    if (p.kind != PATTERN_WINDOW) return slot;
     const struct window_grid &g = p.grid;
     int down = window / p.across, across = window % p.across;
     if (MUTANT(WINDOW_ORDER, false, true)) {
@@ -99,8 +115,6 @@ DEVICE struct slot slot_of(const struct pattern &p, int window, int index, int c
         down = window % rows;
         across = window / rows;
     }
-    int y = index / g.window_w, x = index % g.window_w;
-    slot.place = y * (2 * g.window_w - 1) + x;
     y += down * g.window_h;
     x += across * g.window_w;
     slot.region = 3 * axis_region(y, p.rows) + axis_region(x, p.columns);
@@ -137,15 +151,23 @@ DEVICE bool sees(const struct pattern &p, int keys, int query, int key) {
 }
 
 /*
- * What is added to a pair's score. A tag is a slot's place and region in one number; bias: of the
- * head (entries), or NULL.
+ * What is added to a pair's score, where pattern.pairs. A tag is a slot's place and region in one
+ * number; bias: of the head (entries), or NULL.
  */
 DEVICE int tag_of(const struct slot &slot) {
     return slot.place * 16 + slot.region;
 }
 DEVICE float pair_addend(const struct pattern &p, const float *bias, int query_tag, int key_tag) {
     int from = MUTANT(BIAS_INDEX, query_tag, key_tag), to = MUTANT(BIAS_INDEX, key_tag, query_tag);
-    float x = bias != NULL ? bias[p.centre + (from >> 4) - (to >> 4)] : 0.0f;
+    int entry = p.centre + (from >> 4) - (to >> 4);
+    if (p.kind == PATTERN_FULL) {
+        if (from & 1) entry = p.entries - RELATIVE_EXTRA + RELATIVE_FROM_PREFIX;
+        if (to & 1) entry = p.entries - RELATIVE_EXTRA + RELATIVE_TO_PREFIX;
+        if (MUTANT(PREFIX_PAIR, from & to & 1, 0))
+            entry = p.entries - RELATIVE_EXTRA + RELATIVE_IN_PREFIX;
+        return bias[entry];
+    }
+    float x = bias != NULL ? bias[entry] : 0.0f;
     return x + (MUTANT(REGION_MASK, (query_tag ^ key_tag) & 15, 0) ? p.mask : 0.0f);
 }
 

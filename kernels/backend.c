@@ -4,6 +4,8 @@
  */
 #include "kernels/backend.h"
 
+#include "kernels/relative.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -422,8 +424,8 @@ void op_mean(struct backend *be, struct act x, struct act y) {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* The slots of a window stay far inside an int. */
-#define WINDOW_MOST 4096
+/* Of a window's sides: what counts slots and entries stays far inside an int. */
+#define WINDOW_MOST RELATIVE_MAX_SIDE
 
 static enum status check_map(const struct attention *desc, const struct act *q,
                              const struct act *k) {
@@ -434,10 +436,21 @@ static enum status check_map(const struct attention *desc, const struct act *q,
     return ST_OK;
 }
 
+/* The tokens that a bias table is for, in front and on the map: the keys; queries are the first. */
+static enum status check_prefixed_map(const struct attention *desc, const struct act *q,
+                                      const struct act *k) {
+    int64_t most = RELATIVE_MAX_SIDE, h = desc->grid_h, w = desc->grid_w, prefix = desc->prefix;
+    if (h < 1 || h > most || w < 1 || w > most || prefix < 0 || prefix + h * w != k->tokens ||
+        q->tokens > k->tokens)
+        return fail(ST_SHAPE, "a map of %dx%d behind %d tokens, but %d queries and %d keys",
+                    desc->grid_h, desc->grid_w, desc->prefix, q->tokens, k->tokens);
+    return ST_OK;
+}
+
 static enum status check_pattern(const struct attention *desc, const struct act *q,
                                  const struct act *k) {
     switch (desc->pattern) {
-    case PATTERN_FULL: return ST_OK;
+    case PATTERN_FULL: return desc->bias ? check_prefixed_map(desc, q, k) : ST_OK;
     case PATTERN_AXIAL: return check_map(desc, q, k);
     case PATTERN_WINDOW:
         if (desc->window_h < 1 || desc->window_h > WINDOW_MOST || desc->window_w < 1 ||
@@ -461,16 +474,22 @@ static enum status check_pattern(const struct attention *desc, const struct act 
     return fail(ST_SHAPE, "pattern %d is unknown", (int)desc->pattern);
 }
 
-/* bias (H, (2Mh-1)*(2Mw-1)), padding (2, H*D), temperature (H), lengths (B) in 1..Tk. */
+static size_t bias_entries(const struct attention *desc) {
+    if (desc->pattern == PATTERN_WINDOW)
+        return (size_t)relative_entries(desc->window_h, desc->window_w, 0);
+    return (size_t)relative_entries(desc->grid_h, desc->grid_w, desc->prefix);
+}
+
+/* bias (H, entries), padding (2, H*D), temperature (H), lengths (B) in 1..Tk. */
 static enum status check_attention_tables(const struct attention *desc, const struct act *k) {
     if (desc->score == SCORE_COSINE) {
         if (!desc->temperature) return fail(ST_SHAPE, "a cosine score without temperatures");
         TRY(check_table("temperature", desc->temperature, (size_t)desc->heads));
     }
     if (desc->bias) {
-        size_t rows = (2 * (size_t)desc->window_h - 1) * (2 * (size_t)desc->window_w - 1);
-        if (desc->pattern != PATTERN_WINDOW) return fail(ST_SHAPE, "a bias table without windows");
-        TRY(check_table("bias", desc->bias, (size_t)desc->heads * rows));
+        if (desc->pattern != PATTERN_WINDOW && desc->pattern != PATTERN_FULL)
+            return fail(ST_SHAPE, "a bias table without windows or a whole map");
+        TRY(check_table("bias", desc->bias, (size_t)desc->heads * bias_entries(desc)));
     }
     if (desc->padding) {
         if (desc->pattern != PATTERN_WINDOW) return fail(ST_SHAPE, "padding without windows");

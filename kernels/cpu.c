@@ -8,6 +8,7 @@
  */
 #include "kernels/cpu.h"
 #include "kernels/onednn.h"
+#include "kernels/relative.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +163,8 @@ static enum status cpu_table_load(struct backend *be, const float *values, size_
     struct cpu *cpu = cpu_of(be);
     struct cpu_table *table;
     size_t bytes;
-    if (!size_mul(count, sizeof(float), &bytes) || !size_add(bytes, sizeof *table, &bytes))
+    if (!size_add(count, CPU_TABLE_SPARE, &bytes) || !size_mul(bytes, sizeof(float), &bytes) ||
+        !size_add(bytes, sizeof *table, &bytes))
         return fail(ST_NOMEM, "table: %zu values do not fit into memory", count);
     table = mem_zalloc(1, bytes);
     if (!table) return ST_NOMEM;
@@ -244,6 +246,10 @@ static void attention_rows(void *context, int task, int worker) {
         .rows = tq - first < call->block ? tq - first : call->block,
         .scratch = cpu_worker_scratch(call->cpu, worker),
     };
+    if (desc->bias) {
+        size_t entries = (size_t)relative_entries(desc->grid_h, desc->grid_w, desc->prefix);
+        part.table = ((const struct cpu_table *)desc->bias)->values + (size_t)head * entries;
+    }
     if (desc->score == SCORE_COSINE)
         part.scale = ((const struct cpu_table *)desc->temperature)->values[head];
     if (desc->probs) {

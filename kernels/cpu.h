@@ -18,6 +18,8 @@
 #define SIMD_PASTE(name, level)  SIMD_PASTE_(name, level)
 #define SIMD(name)               SIMD_PASTE(name, SIMD_LEVEL)
 
+#define CPU_TABLE_SPARE 16 /* floats that may be read behind a table's last */
+
 /* One task of attention: rows [row, row+rows) of one (image or window, head). Plain, fp32. */
 struct attention_task {
     const struct attention *desc;
@@ -32,6 +34,7 @@ struct attention_task {
     size_t probs_pitch; /* elements from a row to the next */
     int probs_columns;  /* Tk before the cut: columns [tk, probs_columns) are written 0 */
     float *scratch;     /* attention_scratch() floats, 64-byte aligned, this worker's own */
+    const float *table; /* PATTERN_FULL: desc->bias of this head, or NULL */
     /* PATTERN_WINDOW, where rows and keys are the N slots of a window; else NULL. */
     const int *tokens;          /* (N): the row of q, k, v and y of a slot, -1: padding */
     const float *pad_k, *pad_v; /* (D) of a padding slot, NULL: zeros */
@@ -76,11 +79,12 @@ struct cpu_kernels {
     /* query rows a task should take */
     int (*attention_rows)(const struct attention *desc, int tq, int tk);
     /*
-     * out (rows to whole row blocks, N), in the kernel's order: the entries of one head's table
-     * ((2Mh-1)*(2Mw-1)) for query slots [row, row+rows) and every key slot.
+     * out (rows to whole row blocks, keys), in the kernel's order: the entries of one head's bias
+     * table, with CPU_TABLE_SPARE behind it, for query rows [row, row+rows) and the keys from `key`
+     * on. CPU_TABLE_SPARE floats behind out are overwritten.
      */
     void (*attention_bias)(const struct attention *desc, const float *table, int row, int rows,
-                           float *out);
+                           int key, int keys, float *out);
     void (*attention)(const struct attention_task *task);
     /* layernorm_cpu.c: `runs` consecutive groups of `width` per row */
     void (*layernorm)(const float *x, const float *weight, const float *bias, const float *residual,
@@ -144,7 +148,7 @@ struct cpu_norm {
 struct cpu_table {
     struct table head;
     struct cpu_table *next;
-    float values[]; /* (count) */
+    float values[]; /* (count + CPU_TABLE_SPARE), 0 behind count */
 };
 
 struct cpu {

@@ -123,6 +123,7 @@ static void copy_numbers(const struct attention *from, struct attention *to) {
     to->pattern = from->pattern;
     to->grid_h = from->grid_h;
     to->grid_w = from->grid_w;
+    to->prefix = from->prefix;
     to->window_h = from->window_h;
     to->window_w = from->window_w;
     to->shift_h = from->shift_h;

@@ -239,14 +239,20 @@ struct attention {
     float scale;                     /* SCORE_DOT */
     const struct table *temperature; /* SCORE_COSINE: (H) */
     enum attention_pattern pattern;
-    int grid_h, grid_w;       /* WINDOW, AXIAL: tokens = grid_h*grid_w */
-    int window_h, window_w;   /* WINDOW: Mh, Mw; N = Mh*Mw slots a window */
-    int shift_h, shift_w;     /* WINDOW: the cyclic shift along each axis, 0 = none */
-    int reach;                /* LOCAL, GLOBAL_LOCAL: to each side */
-    int globals;              /* GLOBAL_LOCAL */
-    float mask_value;         /* WINDOW: added to pairs of different regions (timm: -100) */
-    const int *lengths;       /* host (B), valid keys of each image, or NULL = all */
-    const struct table *bias; /* WINDOW: (H, (2Mh-1)*(2Mw-1)) relative-position bias; NULL = none */
+    int grid_h, grid_w;     /* WINDOW, AXIAL: tokens = grid_h*grid_w; FULL: of the bias */
+    int prefix;             /* FULL with a bias: tokens in front of the map, P */
+    int window_h, window_w; /* WINDOW: Mh, Mw; N = Mh*Mw slots a window */
+    int shift_h, shift_w;   /* WINDOW: the cyclic shift along each axis, 0 = none */
+    int reach;              /* LOCAL, GLOBAL_LOCAL: to each side */
+    int globals;            /* GLOBAL_LOCAL */
+    float mask_value;       /* WINDOW: added to pairs of different regions (timm: -100) */
+    const int *lengths;     /* host (B), valid keys of each image, or NULL = all */
+    /*
+     * Relative-position bias, entries by kernels/relative.h; NULL = none. WINDOW: (H,
+     * (2Mh-1)*(2Mw-1)). FULL: keys are P prefix tokens and a grid_h x grid_w map, queries the first
+     * Tq <= Tk of them; (H, (2*grid_h-1)*(2*grid_w-1) + E), E = 3 where P > 0, else 0.
+     */
+    const struct table *bias;
     /*
      * WINDOW: (2, H*D), the key and the value of a padding slot, which the projection makes of a
      * zero token (its bias); NULL = zeros.

@@ -13,7 +13,7 @@
 size_t SIMD(attention_scratch)(const struct attention *desc, int tq, int tk);
 int SIMD(attention_rows)(const struct attention *desc, int tq, int tk);
 void SIMD(attention_bias)(const struct attention *desc, const float *table, int row, int rows,
-                          float *out);
+                          int key, int keys, float *out);
 void SIMD(attention)(const struct attention_task *task);
 
 /* layernorm_cpu.c */

@@ -1,7 +1,7 @@
 /*
  * windows: the integers of windowed attention (Swin): which token lies in which slot of which
- * window, which slots share a region, which entry of the bias table a pair of slots takes. No
- * activation is touched here; kernels use these numbers as addresses.
+ * window, which slots share a region. No activation is touched here; kernels use these numbers as
+ * addresses. Which entry of a bias table a pair of slots takes: relative.h.
  *
  * A grid_h x grid_w map is shifted cyclically by (shift_h, shift_w), then padded behind to whole
  * windows of window_h x window_w slots: slot (y, x) of the padded map holds the token
@@ -43,15 +43,6 @@ void window_tokens(const struct window_grid *g, int window, int *token);
  * more than one.
  */
 bool window_regions(const struct window_grid *g, int window, int *region);
-
-/*
- * The row of the (2Mh-1)*(2Mw-1) bias table for a query slot and a key slot:
- * (yq - yk + Mh-1) * (2Mw-1) + (xq - xk + Mw-1).
- */
-static inline int window_bias_index(int window_h, int window_w, int query, int key) {
-    int dy = query / window_w - key / window_w, dx = query % window_w - key % window_w;
-    return (dy + window_h - 1) * (2 * window_w - 1) + dx + window_w - 1;
-}
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
  *   q, k, v (tokens, D)      -> y (tokens, D)       attention_cpu.c
  */
 #include "kernels/cpu.h"
+#include "kernels/relative.h"
 #include "kernels/windows.h"
 
 /* A task's windows at most: the bias is then looked up for 1/16 of the work. */
@@ -37,7 +38,8 @@ static size_t lay_out(struct windows_call *call) {
     call->blocks = ceil_div(call->slots, call->block);
     at = kernels->attention_scratch(call->desc, call->slots, call->slots);
     call->bias_at = (at + 15) / 16 * 16;
-    at = call->bias_at + (call->desc->bias ? (size_t)call->block * slots : 0);
+    at = call->bias_at;
+    if (call->desc->bias) at += (size_t)call->block * slots + CPU_TABLE_SPARE;
     call->token_at = at;
     call->region_at = at + slots;
     return call->region_at + 2 * slots; /* regions as ints, then as floats */
@@ -107,10 +109,10 @@ static void attend_windows(void *context, int index, int worker) {
     task.row = part * call->block;
     task.rows = call->slots - task.row < call->block ? call->slots - task.row : call->block;
     if (desc->bias) {
-        size_t entries = (2 * (size_t)desc->window_h - 1) * (2 * (size_t)desc->window_w - 1);
+        size_t entries = (size_t)relative_entries(desc->window_h, desc->window_w, 0);
         const float *table = ((const struct cpu_table *)desc->bias)->values;
-        kernels->attention_bias(desc, table + (size_t)head * entries, task.row, task.rows,
-                                scratch + call->bias_at);
+        kernels->attention_bias(desc, table + (size_t)head * entries, task.row, task.rows, 0,
+                                call->slots, scratch + call->bias_at);
         task.bias = scratch + call->bias_at;
     }
     for (int window = first; window < last && window < total; window++) {

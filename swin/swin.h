@@ -120,15 +120,6 @@ double swin_stage_macs(const struct swin_config *config, int stage, int image_h,
 /* ---- bias tables (swin_tables.c) ------------------------------------------------------------- */
 
 /*
- * timm's geometric resampling of a relative-position bias table: dst ((2*to_h-1)*(2*to_w-1), H) =
- * src ((2*from_h-1)*(2*from_w-1), H), windows as given. The stored offsets of an axis are spread by
- * a ratio q > 1 until they reach the window run, and read at whole offsets, linearly
- * (timm/layers/pos_embed_rel.py). An equal window is copied. ST_NOMEM.
- */
-enum status swin_resample_table(const float *src, int from_h, int from_w, float *dst, int to_h,
-                                int to_w, int heads) MUST_CHECK;
-
-/*
  * The coordinate of an offset between -(M-1) and M-1 along an axis of a window of side M:
  * sign(t) log2(|t| + 1) / 3 with t = 8 * offset / max(M-1, 1) (Swin v2, section 3.3).
  */

@@ -10,6 +10,8 @@
  */
 #include "swin/swin.h"
 
+#include "kernels/relative.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -195,8 +197,8 @@ static void load_bias_table(struct loader *ld, int s, struct swin_block *block) 
     get(ld, ld->weight, SHAPE((int)table_rows(&stored), stage->heads),
         "attn.relative_position_bias_table", "");
     if (!going(ld)) return;
-    ld->st = swin_resample_table(ld->weight, stored.window_h, stored.window_w, ld->table,
-                                 run->window_h, run->window_w, stage->heads);
+    ld->st = relative_resample(ld->weight, stored.window_h, stored.window_w, ld->table,
+                               run->window_h, run->window_w, stage->heads);
     for (size_t h = 0; h < H; h++)
         for (size_t n = 0; n < N; n++)
             ld->weight[h * N + n] = ld->table[n * H + h];

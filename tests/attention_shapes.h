@@ -18,29 +18,42 @@ struct head_shape {
     enum attention_score score;
     float scale; /* 0: 1/sqrt(D) */
     const char *why;
+    int grid_h, grid_w, prefix; /* of a bias table: the keys are tokens in front and a map; or 0 */
 };
 
+#define NO_MAP 0, 0, 0
+
 static const struct head_shape head_shapes[] = {
-    {1, 1, 1, 1, SCORE_DOT, 0, "the least there is"},
-    {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224"},
-    {577, 577, 64, 577, SCORE_DOT, 0, "ViT-B at 384: three key blocks"},
-    {49, 49, 32, 49, SCORE_DOT, 0, "a Swin window"},
-    {65, 65, 32, 65, SCORE_DOT, 0, "the embedded models"},
-    {257, 257, 80, 257, SCORE_DOT, 0, "ViT-H: a head of 80, two key blocks of 129 and 128"},
-    {31, 31, 88, 31, SCORE_DOT, 0, "a head of 88"},
-    {17, 17, 72, 17, SCORE_DOT, 0, "a head of 72"},
-    {13, 47, 7, 47, SCORE_DOT, 0, "odd primes, a head below every vector"},
-    {29, 11, 37, 11, SCORE_DOT, 0, "odd primes, more queries than keys"},
-    {3, 67, 1, 67, SCORE_DOT, 0, "a head of 1"},
-    {2, 5, 512, 5, SCORE_DOT, 0, "the widest head"},
-    {1, 263, 19, 263, SCORE_DOT, 0, "one query, two blocks, odd"},
-    {40, 1, 24, 1, SCORE_DOT, 0, "one key: y = v"},
-    {20, 300, 16, 131, SCORE_DOT, 0, "lengths: 131 of 300 keys"},
-    {20, 300, 16, 256, SCORE_DOT, 0, "lengths: a whole block of 300 keys"},
-    {20, 60, 16, 0, SCORE_DOT, 0, "lengths: no key, zeros"},
-    {49, 49, 32, 49, SCORE_COSINE, 10.0f, "Swin v2"},
-    {64, 64, 32, 64, SCORE_COSINE, 100.0f, "Swin v2, the clamped temperature"},
-    {23, 31, 13, 29, SCORE_COSINE, 3.0f, "cosine, odd, cut"},
+    {1, 1, 1, 1, SCORE_DOT, 0, "the least there is", NO_MAP},
+    {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224", NO_MAP},
+    {577, 577, 64, 577, SCORE_DOT, 0, "ViT-B at 384: three key blocks", NO_MAP},
+    {49, 49, 32, 49, SCORE_DOT, 0, "a Swin window", NO_MAP},
+    {65, 65, 32, 65, SCORE_DOT, 0, "the embedded models", NO_MAP},
+    {257, 257, 80, 257, SCORE_DOT, 0, "ViT-H: a head of 80, two key blocks of 129 and 128", NO_MAP},
+    {31, 31, 88, 31, SCORE_DOT, 0, "a head of 88", NO_MAP},
+    {17, 17, 72, 17, SCORE_DOT, 0, "a head of 72", NO_MAP},
+    {13, 47, 7, 47, SCORE_DOT, 0, "odd primes, a head below every vector", NO_MAP},
+    {29, 11, 37, 11, SCORE_DOT, 0, "odd primes, more queries than keys", NO_MAP},
+    {3, 67, 1, 67, SCORE_DOT, 0, "a head of 1", NO_MAP},
+    {2, 5, 512, 5, SCORE_DOT, 0, "the widest head", NO_MAP},
+    {1, 263, 19, 263, SCORE_DOT, 0, "one query, two blocks, odd", NO_MAP},
+    {40, 1, 24, 1, SCORE_DOT, 0, "one key: y = v", NO_MAP},
+    {20, 300, 16, 131, SCORE_DOT, 0, "lengths: 131 of 300 keys", NO_MAP},
+    {20, 300, 16, 256, SCORE_DOT, 0, "lengths: a whole block of 300 keys", NO_MAP},
+    {20, 60, 16, 0, SCORE_DOT, 0, "lengths: no key, zeros", NO_MAP},
+    {49, 49, 32, 49, SCORE_COSINE, 10.0f, "Swin v2", NO_MAP},
+    {64, 64, 32, 64, SCORE_COSINE, 100.0f, "Swin v2, the clamped temperature", NO_MAP},
+    {23, 31, 13, 29, SCORE_COSINE, 3.0f, "cosine, odd, cut", NO_MAP},
+    {197, 197, 64, 197, SCORE_DOT, 0, "BEiT-B at 224", 14, 14, 1},
+    {577, 577, 32, 577, SCORE_DOT, 0, "BEiT at 384: three key blocks", 24, 24, 1},
+    {1, 197, 64, 197, SCORE_DOT, 0, "BEiT, the class token alone", 14, 14, 1},
+    {70, 70, 32, 70, SCORE_DOT, 0, "a bias without prefix tokens", 7, 10, 0},
+    {23, 23, 13, 23, SCORE_COSINE, 3.0f, "a bias, cosine, two tokens in front", 3, 7, 2},
+    {22, 22, 7, 15, SCORE_DOT, 0, "a bias, cut", 7, 3, 1},
+    {40, 323, 16, 300, SCORE_DOT, 0, "a bias, two key blocks, cut", 17, 19, 0},
+    {45, 45, 8, 45, SCORE_DOT, 0, "a bias over one row, more tokens in front than lanes", 1, 8, 37},
+    {30, 31, 5, 31, SCORE_DOT, 0, "a bias over one column", 30, 1, 1},
+    {5, 5, 16, 5, SCORE_DOT, 0, "a bias over one patch", 1, 1, 4},
 };
 #define HEAD_SHAPE_COUNT (sizeof head_shapes / sizeof head_shapes[0])
 
@@ -84,6 +97,25 @@ static inline double attention_dot(const float *a, const float *b, int n) {
 
 static inline double attention_norm(const float *a, int n) {
     return fmax(sqrt(attention_dot(a, a, n)), 1e-12);
+}
+
+/* Entries of a head's bias table; 0: there is none. */
+static inline size_t head_entries(const struct head_shape *s) {
+    if (s->grid_h == 0) return 0;
+    return (size_t)((2 * s->grid_h - 1) * (2 * s->grid_w - 1) + (s->prefix > 0 ? 3 : 0));
+}
+
+/* What is added to a pair's score. */
+static inline double head_addend(const struct head_shape *s, int query, int key,
+                                 const float *table) {
+    const int rows = 2 * s->grid_h - 1, columns = 2 * s->grid_w - 1;
+    const int a = query - s->prefix, b = key - s->prefix;
+    if (s->grid_h == 0) return 0;
+    if (a < 0 && b < 0) return (double)table[rows * columns + 2];
+    if (a < 0) return (double)table[rows * columns];
+    if (b < 0) return (double)table[rows * columns + 1];
+    const int down = a / s->grid_w - b / s->grid_w, across = a % s->grid_w - b % s->grid_w;
+    return (double)table[(down + rows / 2) * columns + across + columns / 2];
 }
 
 /*

@@ -26,6 +26,7 @@ static const char *const cuda_type_names[] = {"fp32", "fp16", "bf16"};
 
 struct subject {
     const struct window_shape *window; /* NULL: PATTERN_FULL */
+    const struct head_shape *head;     /* or this */
     const char *why;
     struct attention desc;
     enum cuda_type type;
@@ -129,7 +130,10 @@ static inline void head_reference(struct subject *s, int image, int head, const 
         size_t row = (size_t)image * (size_t)s->tq + (size_t)i;
         size_t at = (size_t)(image * s->desc.heads + head) * (size_t)s->tq + (size_t)i;
         double *p = s->want_probs + at * (size_t)s->tk;
-        memset(p, 0, (size_t)s->tk * sizeof *p);
+        for (int j = 0; j < s->tk; j++)
+            p[j] = j < s->lengths[image]
+                       ? head_addend(s->head, i, j, s->table + (size_t)head * s->entries)
+                       : 0;
         attention_reference(s->desc.score, subject_factor(s, head), s->lengths[image],
                             s->desc.head_dim, s->q + row * width + column, k, v, p,
                             s->want + row * width + column);
@@ -228,8 +232,12 @@ static inline void subject_of_head(struct subject *s, const struct head_shape *s
                                    enum cuda_type type, int spare, int batch) {
     bool large = (long)shape->tq * shape->tk * shape->dim > 150000;
     *s = (struct subject){
+        .head = shape,
         .why = shape->why,
         .desc = {.heads = large ? 1 : 3,
+                 .grid_h = shape->grid_h,
+                 .grid_w = shape->grid_w,
+                 .prefix = shape->prefix,
                  .head_dim = shape->dim,
                  .score = shape->score,
                  .scale = shape->scale == 0 ? 1.0f / sqrtf((float)shape->dim) : shape->scale},
@@ -242,11 +250,12 @@ static inline void subject_of_head(struct subject *s, const struct head_shape *s
         .spare = spare,
         .queries = shape->tq,
         .keys = shape->tk,
+        .entries = head_entries(shape),
         .cut = shape->valid < shape->tk,
         .values = 2};
     s->width = s->desc.heads * shape->dim;
     s->problems = s->batch;
-    subject_bind(s, shape->scale, 0);
+    subject_bind(s, shape->scale, 1);
     for (int i = 0; i < s->batch; i++) /* every second image is whole */
         s->lengths[i] = i % 2 ? shape->tk : shape->valid;
 }
@@ -306,7 +315,7 @@ static inline enum status subject_run(struct subject *s, const struct simt_optio
         .y = {s->y, s->batch, s->tq, s->width, pitch, (size_t)s->tq * pitch},
         .desc = &s->desc,
         .temperature = s->desc.score == SCORE_COSINE ? s->temperature : NULL,
-        .bias = s->window && s->window->bias > 0 ? s->table : NULL,
+        .bias = (s->window ? s->window->bias > 0 : s->entries > 0) ? s->table : NULL,
         .padding = s->window && s->window->padding ? s->padding : NULL,
         .lengths = s->cut ? s->lengths : NULL,
         .probs = probs ? s->probs : NULL,

@@ -297,8 +297,12 @@ static inline size_t describe_vit(const struct vit_config *v, char *text, size_t
         "D%d L%d H%d F%d K%d img%dx%d p%dx%d grid%dx%d+%d %s%s%sr%d %s%s%s%s%s%s%s %s %g %s",
         v->dim, v->depth, v->heads, v->hidden, v->classes, v->image_h, v->image_w, v->patch_h,
         v->patch_w, v->pos_grid_h, v->pos_grid_w, v->pos_prefix, v->class_token ? "cls " : "",
-        v->dist_token ? "dist " : "", v->positions ? "" : "nopos ", v->registers,
-        vit_pool_name(v->pool), v->norm ? " norm" : "", v->fc_norm ? " fc_norm" : "",
+        v->dist_token ? "dist " : "",
+        v->positions == POSITIONS_NONE              ? "nopos "
+        : v->positions == POSITIONS_RELATIVE        ? "rel "
+        : v->positions == POSITIONS_RELATIVE_SHARED ? "shared "
+                                                    : "",
+        v->registers, vit_pool_name(v->pool), v->norm ? " norm" : "", v->fc_norm ? " fc_norm" : "",
         v->layer_scale ? " ls" : "", v->qkv_bias ? "" : " noqkvb", v->pre_norm ? " pre" : "",
         v->swiglu ? " swiglu" : "", vit_activation_name(v->activation), v->norm_eps,
         resample_name(v->pos_resample));

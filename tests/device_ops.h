@@ -204,9 +204,13 @@ static inline void duo_heads(struct duo *duo, const struct head_shape *s, bool p
                                  .head_dim = s->dim,
                                  .score = s->score,
                                  .scale = s->scale > 0 ? s->scale : 1 / sqrtf((float)s->dim),
+                                 .grid_h = s->grid_h,
+                                 .grid_w = s->grid_w,
+                                 .prefix = s->prefix,
                                  .lengths = s->valid < s->tk ? lengths : NULL,
                                  .probs = probs ? &p.on[i] : NULL};
         if (s->score == SCORE_COSINE) desc.temperature = duo_table(duo, i, HEADS, -s->scale);
+        if (s->grid_h > 0) desc.bias = duo_table(duo, i, HEADS * head_entries(s), 1);
         op_attention(duo->be[i], &desc, q.on[i], k.on[i], v.on[i], y.on[i]);
     }
     if (s->valid > 0) duo_compare(duo, "attention", s->why, probs ? &p : &y);

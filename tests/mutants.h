@@ -26,6 +26,7 @@
     f(REGION_BORDER, "the region's border is one slot late") \
     f(REGION_MASK, "regions are not kept apart") \
     f(BIAS_INDEX, "the bias is that of key and query swapped") \
+    f(PREFIX_PAIR, "a token in front sees itself as it sees a patch") \
     f(PADDING, "padding slots are zeros though their key and value are given") \
     f(NORM_CLAMP, "the norm of a zero row is not clamped") \
     f(KEY_NORM, "keys are not normalised") \

@@ -75,7 +75,7 @@ static inline void put_vit(struct h5 *file, const struct architecture *arch) {
                                       .hidden = arch->hidden,
                                       .classes = 1000,
                                       .class_token = true,
-                                      .positions = true,
+                                      .positions = POSITIONS_LEARNED,
                                       .pos_grid_h = side,
                                       .pos_grid_w = side,
                                       .pos_prefix = 1,

@@ -24,6 +24,8 @@ struct head {
     size_t pitch, probs_pitch, scratch_size;
     float *q, *k, *v, *y, *other; /* (Tq, D), (Tk, D), (Tk, D), (Tq, D) twice */
     float *probs;                 /* (Tq, Tk) */
+    float *table;                 /* (entries + CPU_TABLE_SPARE) */
+    struct table bias;            /* stands for it in desc */
     float *scratch;
     double *want, *want_probs, *ones; /* (Tq, D), (Tq, Tk), the greater of both */
     struct arena arena;
@@ -38,6 +40,7 @@ static void lay_out(struct head *h) {
     h->y = arena_take(&h->arena, tq * h->pitch, sizeof(float));
     h->other = arena_take(&h->arena, tq * h->pitch, sizeof(float));
     h->probs = arena_take(&h->arena, tq * h->probs_pitch, sizeof(float));
+    h->table = arena_take(&h->arena, head_entries(&h->shape) + CPU_TABLE_SPARE, sizeof(float));
     h->scratch = arena_take(&h->arena, h->scratch_size + SCRATCH_GUARD, sizeof(float));
     h->want = arena_take(&h->arena, tq * h->pitch, sizeof(double));
     h->want_probs = arena_take(&h->arena, tq * h->probs_pitch, sizeof(double));
@@ -49,11 +52,17 @@ static void head_init(struct head *h, const struct head_shape *shape,
     size_t tq = (size_t)shape->tq, tk = (size_t)shape->tk;
     *h = (struct head){.shape = *shape,
                        .kernels = kernels,
-                       .desc = {.heads = 1, .head_dim = shape->dim, .score = shape->score},
+                       .desc = {.heads = 1,
+                                .head_dim = shape->dim,
+                                .score = shape->score,
+                                .grid_h = shape->grid_h,
+                                .grid_w = shape->grid_w,
+                                .prefix = shape->prefix},
                        .pitch = (size_t)shape->dim + GUARD,
                        .probs_pitch = tk + GUARD};
     if (shape->scale == 0) h->shape.scale = 1.0f / sqrtf((float)shape->dim);
     h->desc.scale = h->shape.scale;
+    if (shape->grid_h > 0) h->desc.bias = &h->bias;
     h->scratch_size = kernels->attention_scratch(&h->desc, shape->tq, shape->tk);
     lay_out(h);
     assert_int_equal(arena_reserve(&h->arena, "test"), ST_OK);
@@ -61,6 +70,7 @@ static void head_init(struct head *h, const struct head_shape *shape,
     op_fill(h->q, tq * h->pitch, 1);
     op_fill(h->k, tk * h->pitch, 2);
     op_fill(h->v, tk * h->pitch, 3);
+    op_fill(h->table, head_entries(shape), 4);
     for (size_t i = 0; i < tq * h->pitch; i++)
         h->q[i] *= 3; /* scores that differ */
     for (size_t i = 0; i < tq * h->pitch; i++)
@@ -100,6 +110,7 @@ static void run_head(struct head *h, float *y, float *probs, int step) {
             .probs_pitch = h->probs_pitch,
             .probs_columns = s->tk,
             .scratch = h->scratch,
+            .table = s->grid_h > 0 ? h->table : NULL,
         };
         h->kernels->attention(&task);
     }
@@ -123,7 +134,9 @@ static void reference(struct head *h) {
         for (size_t c = 0; c < h->pitch; c++)
             want[c] = (double)canary;
         for (size_t j = 0; j < h->probs_pitch; j++)
-            p[j] = (int)j < s->tk ? 0 : (double)canary;
+            p[j] = (int)j < s->valid ? head_addend(s, i, (int)j, h->table)
+                   : (int)j < s->tk  ? 0
+                                     : (double)canary;
         attention_reference(s->score, (double)s->scale, s->valid, s->dim,
                             h->q + (size_t)i * h->pitch, k, v, p, want);
     }
@@ -208,7 +221,8 @@ static void tasks_do_not_matter(void **state) {
 
 /* Padding behind the valid keys changes no bit, whatever is in it. */
 static void padding_does_not_matter(void **state) {
-    static const struct head_shape padded = {50, 400, 24, 270, SCORE_DOT, 0, "270 of 400 keys"};
+    static const struct head_shape padded = {50,    400, 24, 270, SCORE_DOT, 0, "270 of 400 keys",
+                                             NO_MAP};
     struct head_shape cut = padded;
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
@@ -235,7 +249,7 @@ static void padding_does_not_matter(void **state) {
 /* Scores of +-1e4 and more: the softmax is one-hot, nothing overflows. */
 static void huge_scores(void **state) {
     static const struct head_shape shape = {
-        19, 300, 8, 300, SCORE_DOT, 1, "huge scores, two key blocks"};
+        19, 300, 8, 300, SCORE_DOT, 1, "huge scores, two key blocks", NO_MAP};
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
     (void)state;
@@ -267,7 +281,8 @@ static int count_nan(const float *row, int n) {
  * of 0; a row of nothing but -inf, or with a +inf, is NaN, as in PyTorch.
  */
 static void not_a_number(void **state) {
-    static const struct head_shape shape = {21, 270, 9, 270, SCORE_DOT, 1, "NaN and infinity"};
+    static const struct head_shape shape = {21,    270, 9, 270, SCORE_DOT, 1, "NaN and infinity",
+                                            NO_MAP};
     const struct cpu_kernels *levels[4];
     size_t count = list_levels(levels);
     (void)state;

@@ -93,10 +93,11 @@ static void smaller_devices(void **state) {
          .eager = true},
     };
     static const struct head_shape heads[] = {
-        {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224, streamed"},
-        {70, 150, 128, 150, SCORE_DOT, 0, "a head of 128 that Turing cannot hold"},
-        {49, 49, 128, 49, SCORE_DOT, 0, "fewer heads a block"},
-        {60, 200, 64, 180, SCORE_COSINE, 5, "cosine, streamed"},
+        {197, 197, 64, 197, SCORE_DOT, 0, "ViT-B at 224, streamed", NO_MAP},
+        {70, 150, 128, 150, SCORE_DOT, 0, "a head of 128 that Turing cannot hold", NO_MAP},
+        {49, 49, 128, 49, SCORE_DOT, 0, "fewer heads a block", NO_MAP},
+        {60, 200, 64, 180, SCORE_COSINE, 5, "cosine, streamed", NO_MAP},
+        {197, 197, 64, 197, SCORE_DOT, 0, "BEiT-B at 224, streamed", 14, 14, 1},
     };
     static const struct window_shape window = {
         1, 16, 20, 16, 16, 8, 8, 1, 64, 5, 4, true, "N = 256, streamed"};
@@ -121,7 +122,7 @@ static void smaller_devices(void **state) {
 /* A window whose tables shared memory does not hold goes another way. */
 static void large_window(void **state) {
     static const struct window_shape window = {
-        1, 33, 30, 33, 33, 5, 16, 1, 8, 0, 1, true, "N = 1089, padded and shifted"};
+        1, 46, 43, 46, 46, 5, 16, 1, 8, 0, 1, true, "N = 2116, padded and shifted"};
     struct subject s;
     (void)state;
     subject_of_window(&s, &window, CUDA_FP16, SPARE_WIDE, 0);
@@ -133,8 +134,8 @@ static void large_window(void **state) {
 /* An image's bits do not depend on those beside it. */
 static void batch_does_not_matter(void **state) {
     static const struct head_shape heads[] = {
-        {65, 65, 32, 65, SCORE_DOT, 0, "resident"},
-        {30, 300, 16, 270, SCORE_DOT, 0, "streaming, cut"},
+        {65, 65, 32, 65, SCORE_DOT, 0, "resident", NO_MAP},
+        {30, 300, 16, 270, SCORE_DOT, 0, "streaming, cut", NO_MAP},
     };
     (void)state;
     for (size_t t = 0; t < COUNT_OF(types); t++) {
@@ -175,8 +176,8 @@ static void poke(struct subject *s, int part, int row, float x) {
  */
 static void not_a_number(void **state) {
     static const struct head_shape shapes[] = {
-        {21, 150, 16, 140, SCORE_DOT, 1, "NaN, resident"},
-        {21, 300, 16, 270, SCORE_DOT, 1, "NaN, streaming"},
+        {21, 150, 16, 140, SCORE_DOT, 1, "NaN, resident", NO_MAP},
+        {21, 300, 16, 270, SCORE_DOT, 1, "NaN, streaming", NO_MAP},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(shapes); i++)
@@ -206,7 +207,7 @@ static void not_a_number(void **state) {
 /* Scores of some 1e4: the softmax is one-hot, nothing overflows. */
 static void huge_scores(void **state) {
     static const struct head_shape shape = {
-        19, 300, 8, 300, SCORE_DOT, 2000, "scores of 1e4, several key blocks"};
+        19, 300, 8, 300, SCORE_DOT, 2000, "scores of 1e4, several key blocks", NO_MAP};
     (void)state;
     for (size_t t = 0; t < COUNT_OF(types); t++) {
         struct subject s;
@@ -230,7 +231,7 @@ static void useful_work(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int n = rows[i].tokens, d = rows[i].dim;
-        struct head_shape shape = {n, n, d, n, SCORE_DOT, 0, "useful work"};
+        struct head_shape shape = {n, n, d, n, SCORE_DOT, 0, "useful work", NO_MAP};
         struct subject s;
         double useful;
         subject_of_head(&s, &shape, CUDA_FP16, SPARE_WIDE, 1);
@@ -253,7 +254,8 @@ static void refusals(void **state) {
         {PATTERN_AXIAL, "the cuda backend has no axial pattern yet"},
         {PATTERN_GLOBAL_LOCAL, "the cuda backend has no global+local pattern yet"},
     };
-    static const struct head_shape wide = {1, 2, 9000, 2, SCORE_DOT, 0, "wider than shared memory"};
+    static const struct head_shape wide = {
+        1, 2, 9000, 2, SCORE_DOT, 0, "wider than shared memory", NO_MAP};
     static const struct simt_options turing = {.shared_block = 64 * 1024, .shared_sm = 64 * 1024};
     struct subject s;
     (void)state;

@@ -281,8 +281,19 @@ static void refusals(void **state) {
     op_attention(o.be, &good, q, q, q, o.y);
     assert_int_equal(backend_sync(o.be), ST_SHAPE);
     assert_string_equal(fail_message(), "attention: padding has 18 values, want 16");
-    good.bias = NULL;
+    good.padding = NULL;
     good.pattern = PATTERN_FULL;
+    for (int prefix = 1; prefix >= 0; prefix--) {
+        good.prefix = prefix;
+        op_attention(o.be, &good, q, q, q, o.y);
+        assert_int_equal(backend_sync(o.be), ST_SHAPE);
+        assert_string_equal(fail_message(),
+                            prefix ? "attention: a map of 4x4 behind 1 tokens, but 16 queries and "
+                                     "16 keys"
+                                   : "attention: bias has 18 values, want 98");
+    }
+    good.padding = good.bias;
+    good.bias = NULL;
     op_attention(o.be, &good, q, q, q, o.y);
     assert_int_equal(backend_sync(o.be), ST_SHAPE);
     assert_string_equal(fail_message(), "attention: padding without windows");

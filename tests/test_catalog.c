@@ -36,7 +36,10 @@ static uint64_t vit_parameters(const struct architecture *a, int image, int clas
     uint64_t all = prefix * C + linear(C, 3 * patch * patch, !pre);
     if (a->flags & ARCH_LAYER_SCALE) block += 2 * C;
     if (a->flags & ARCH_QK_NORM) block += 2 * layernorm(C / (uint64_t)a->heads);
-    all += (grid * grid + (a->flags & ARCH_POS_PREFIX ? prefix : 0)) * C;
+    if (a->flags & ARCH_RELATIVE) /* BEiT: a table a block; the key has no bias */
+        block += ((2 * grid - 1) * (2 * grid - 1) + 3) * (uint64_t)a->heads - C;
+    else
+        all += (grid * grid + (a->flags & ARCH_POS_PREFIX ? prefix : 0)) * C;
     all += (uint64_t)a->depth * block + layernorm(C) + (pre ? layernorm(C) : 0);
     if (a->pool == POOL_MAP)
         all += C + linear(C, C, true) + linear(2 * C, C, true) + linear(C, C, true) + layernorm(C) +

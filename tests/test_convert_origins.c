@@ -24,7 +24,6 @@
 #define VIT_CONFIG(type)                                                                           \
     "{\"model_type\":\"" type "\",\"num_attention_heads\":4,\"layer_norm_eps\":1e-12,"             \
     "\"hidden_act\":\"gelu\"}"
-#define SCALE(n) "+encoder.layer." n ".lambda_1:64 +encoder.layer." n ".lambda_2:64"
 #define NO_LS                                                                                      \
     "-encoder.layer.0.layer_scale1.lambda1 -encoder.layer.0.layer_scale2.lambda1 "                 \
     "-encoder.layer.1.layer_scale1.lambda1 -encoder.layer.1.layer_scale2.lambda1"
@@ -185,13 +184,6 @@ static const struct row bad[] = {
      .want = "pads before it shifts"},
     {"torchvision: windows that do not divide the map", tiny_torchvision_swin,
      .extra = "input_size=40", .status = ST_USAGE, .want = "pads before it shifts"},
-    {"BEiT", tiny_dinov2, SCALE("0") " ^beit.", .config = VIT_CONFIG("beit"), .status = ST_SHAPE,
-     .want = "relative positions (BEiT, data2vec)"},
-    {"BEiT without relative positions", tiny_dinov2, "+pooler.layernorm.weight:64",
-     .config = VIT_CONFIG("beit"), .status = ST_SHAPE, .want = "a norm behind the mean (BEiT)"},
-    {"BEiT in v5's own names", tiny_dinov2,
-     "+layers.0.relative_position_bias.relative_position_bias_table:12,1", .status = ST_SHAPE,
-     .want = "relative positions (BEiT, data2vec)"},
 };
 
 static void test_good(void **state) {

@@ -4,6 +4,7 @@
  * Golden values: tests/ref/swin_tables.h5, made by tests/ref/swin_golden.py; the coordinates are
  * also written out below.
  */
+#include "kernels/relative.h"
 #include "swin/swin.h" // before cmocka.h, which has a macro `fail`
 
 #include "tests/golden.h"
@@ -53,7 +54,7 @@ static void test_resample(void **state) {
     source = read_floats(file, path, from);
     snprintf(path, sizeof path, "/%s/resampled", name);
     want = read_floats(file, path, to);
-    demand(swin_resample_table(source, row->from_h, row->from_w, got, row->to_h, row->to_w, HEADS));
+    demand(relative_resample(source, row->from_h, row->from_w, got, row->to_h, row->to_w, HEADS));
     good = matches(name, row->why, want, got, to, TABLE_TOLERANCE);
     mem_free(source);
     mem_free(want);
@@ -67,7 +68,7 @@ static void test_equal_window_is_copied(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(source); i++)
         source[i] = 1.0f / (float)(i + 1);
-    demand(swin_resample_table(source, 2, 3, got, 2, 3, HEADS));
+    demand(relative_resample(source, 2, 3, got, 2, 3, HEADS));
     assert_memory_equal(source, got, sizeof source);
 }
 

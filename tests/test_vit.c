@@ -43,6 +43,11 @@ static const struct golden_row {
     {"patch14", "a patch that is no power of two"},
     {"resized", "positions stored for 4x4, run at 6x5"},
     {"tanh", "GELU by its tanh approximation"},
+    {"beit", "BEiT: a bias table a block, no key bias, mean of patches, fc_norm, LayerScale"},
+    {"beit_shared", "one bias table for all blocks; the class token alone in the last"},
+    {"beit_rectangle", "a bias over 3x7 patches, head width 12"},
+    {"beit_resized", "bias tables stored for 4x4, run at 6x5"},
+    {"relpos", "a bias without prefix tokens over 5x4 patches, no qkv bias"},
 };
 
 /* ---- a model on a backend -------------------------------------------------------------------- */

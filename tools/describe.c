@@ -104,7 +104,13 @@ static void print_vit(const struct vit_config *c) {
            c->class_token ? " class," : "", c->dist_token ? " distillation," : "");
     if (c->registers) printf(" %d registers,", c->registers);
     printf(" %d patches\n", grid_h * grid_w);
-    if (c->positions)
+    if (vit_config_relative(c))
+        printf("positions      relative to each other on a %d x %d grid, %s, resampled by %s\n",
+               c->pos_grid_h, c->pos_grid_w,
+               c->positions == POSITIONS_RELATIVE ? "a bias table a block"
+                                                  : "one bias table for all blocks",
+               resample_name(c->pos_resample));
+    else if (c->positions == POSITIONS_LEARNED)
         printf("positions      learned on a %d x %d grid%s, resampled by %s\n", c->pos_grid_h,
                c->pos_grid_w, c->pos_prefix ? " and the prefix tokens" : "",
                resample_name(c->pos_resample));

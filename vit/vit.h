@@ -1,7 +1,7 @@
 /*
  * vit: the Vision Transformer of Dosovitskiy et al. (2020) and its kin: DeiT, DeiT III, AugReg,
- * CLIP towers, MAE, DINOv2, SBB models with registers, SigLIP's pooling. One struct, one load, one
- * forward.
+ * CLIP towers, MAE, DINOv2, SBB models with registers, SigLIP's pooling, BEiT and data2vec. One
+ * struct, one load, one forward.
  *
  * Life cycle: vit_load -> any number of vit_forward -> vit_release -> backend_close.
  *
@@ -19,6 +19,7 @@ struct vit_block {
     struct norm *norm1, *norm2;   /* (C) */
     struct norm *q_norm, *k_norm; /* (D), NULL without qk-norm */
     struct linear *qkv;           /* (3C, C) */
+    struct table *bias;           /* (H, entries) of relative positions, or NULL */
     struct linear *proj;          /* (C, C), LayerScale folded in */
     struct linear *fc1;           /* (F, C), SwiGLU (2F, C) */
     struct linear *fc2;           /* (C, F), LayerScale folded in */

@@ -118,8 +118,12 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     const bool all_rows = vit->config.pool != POOL_TOKEN || tokens_wanted(taps, -1) ||
                           tokens_wanted(taps, last) || probs_wanted(taps, last) >= 0;
     const enum epilogue mlp = vit->config.swiglu ? EPILOGUE_SWIGLU : hidden_epilogue(&vit->config);
-    const struct attention heads = {
-        .heads = vit->config.heads, .head_dim = D, .scale = 1.0f / sqrtf((float)D)};
+    const struct attention heads = {.heads = vit->config.heads,
+                                    .head_dim = D,
+                                    .scale = 1.0f / sqrtf((float)D),
+                                    .grid_h = vit->grid_h,
+                                    .grid_w = vit->grid_w,
+                                    .prefix = vit->prefix};
     struct backend *be = vit->backend;
     struct act tok = act_batch(vit->tok, B), h = act_batch(vit->h, B), n = act_batch(vit->n, B);
     struct act qkv = act_batch(vit->qkv, B), a = act_batch(vit->a, B), f = act_batch(vit->f, B);
@@ -135,6 +139,7 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
         const struct vit_block *block = &vit->blocks[l];
         struct attention attention = heads;
         int place = probs_wanted(taps, l);
+        attention.bias = block->bias;
         if (place >= 0) attention.probs = &probs;
         op_layernorm(be, block->norm1, h, NULL, n);                     // (B, T, C)
         op_linear(be, block->qkv, EPILOGUE_NONE, n, NULL, qkv);         // (B, T, 3C)

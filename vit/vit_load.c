@@ -4,11 +4,13 @@
  *   config -> sizes of this run -> every tensor, through one scratch, packed -> plan
  *
  * What the forward need not do is done here once: LayerScale is folded into proj and fc2, the two
- * heads of a distilled model into one, prefix tokens get their positions, positions are resampled
- * to the run's grid. Called by tools/model.c. A file's every fault is listed: reading goes on
- * after the first.
+ * heads of a distilled model into one, prefix tokens get their positions, positions and bias tables
+ * are resampled to the run's grid. Called by tools/model.c. A file's every fault is listed: reading
+ * goes on after the first.
  */
 #include "vit/vit.h"
+
+#include "kernels/relative.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -32,6 +34,14 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+/* Floats of a bias table as stored, as run, and with its heads in front. */
+static size_t bias_size(const struct vit *vit) {
+    const struct vit_config *config = &vit->config;
+    if (!vit_config_relative(config)) return 0;
+    const size_t run = (size_t)relative_entries(vit->grid_h, vit->grid_w, vit->prefix);
+    return (size_t)config->heads * ((size_t)vit_config_bias_rows(config) + 2 * run);
+}
+
 /* Floats that the largest tensor needs, as read and as changed. */
 static size_t weight_size(const struct vit *vit) {
     const struct vit_config *config = &vit->config;
@@ -42,7 +52,8 @@ static size_t weight_size(const struct vit *vit) {
     rows = larger(rows, K * (config->dist_token ? 4 : 1)); // both heads (K, C), merged (K, 2C)
     rows = larger(rows, 3 * (size_t)config->patch_h * (size_t)config->patch_w);
     // prefix tokens, pos_embed as stored, the grid as run
-    return C * larger(rows, 2 * (size_t)vit->prefix + stored + (size_t)vit->patches);
+    rows = larger(rows, 2 * (size_t)vit->prefix + stored + (size_t)vit->patches);
+    return larger(C * rows, bias_size(vit));
 }
 
 static void scratch_layout(struct loader *ld) {
@@ -59,7 +70,11 @@ static void scratch_layout(struct loader *ld) {
 static double announced(const struct vit_config *config) {
     const double C = config->dim, F = config->hidden, L = config->depth, K = config->classes;
     const double grid = (double)config->pos_grid_h * config->pos_grid_w;
-    double count = 3.0 * config->patch_h * config->patch_w * C + grid * C;
+    const double bias = (double)vit_config_bias_rows(config) * config->heads;
+    double count = 3.0 * config->patch_h * config->patch_w * C;
+    if (config->positions == POSITIONS_LEARNED) count += grid * C;
+    if (vit_config_relative(config))
+        count += bias * (config->positions == POSITIONS_RELATIVE ? L : 1);
     count += L * (4.0 * C * C + (config->swiglu ? 3.0 : 2.0) * C * F);
     if (config->pool == POOL_MAP) count += 4.0 * C * C + 2.0 * C * F;
     return count + K * C * (config->dist_token ? 2.0 : 1.0);
@@ -189,7 +204,7 @@ static void load_tokens(struct loader *ld) {
         token += width;
     }
     if (R > 0) get(ld, token, SHAPE(1, R, C), "reg_token", "");
-    if (config->positions) {
+    if (config->positions == POSITIONS_LEARNED) {
         get(ld, pos, SHAPE(1, Q + stored_h * stored_w, C), "pos_embed", "");
         for (size_t i = 0; i < (size_t)Q * width; i++)
             prefix[i] += pos[i];
@@ -201,12 +216,43 @@ static void load_tokens(struct loader *ld) {
     if (P > 0) vit->prefix_tokens = load_table(ld, prefix, (size_t)P * width);
 }
 
+/*
+ * The table NAME (rows, H) as (H, entries) on the grid of this run. The entries of prefix tokens
+ * stay as they are.
+ */
+static struct table *load_bias(struct loader *ld, const char *name) {
+    const struct vit *vit = ld->vit;
+    const struct vit_config *config = &vit->config;
+    const int H = config->heads, rows = vit_config_bias_rows(config);
+    const int stored_h = config->pos_grid_h, stored_w = config->pos_grid_w;
+    const size_t entries = (size_t)relative_entries(vit->grid_h, vit->grid_w, vit->prefix);
+    const size_t width = (size_t)H, extra = vit->prefix > 0 ? RELATIVE_EXTRA * width : 0;
+    float *run = ld->weight + (size_t)rows * width; /* (entries, H) */
+    float *heads = run + entries * width;           /* (H, entries) */
+    get(ld, ld->weight, SHAPE(rows, H), name, "");
+    if (!going(ld)) return NULL;
+    if (config->pos_resample == RESAMPLE_GEOMETRIC)
+        ld->st =
+            relative_resample(ld->weight, stored_h, stored_w, run, vit->grid_h, vit->grid_w, H);
+    else
+        ld->st = vit_resample_positions(ld->weight, 2 * stored_h - 1, 2 * stored_w - 1, run,
+                                        2 * vit->grid_h - 1, 2 * vit->grid_w - 1, H,
+                                        config->pos_resample);
+    memcpy(run + entries * width - extra, run - extra, extra * sizeof *run);
+    for (size_t h = 0; h < width; h++)
+        for (size_t e = 0; e < entries; e++)
+            heads[h * entries + e] = run[e * width + h];
+    return load_table(ld, heads, width * entries);
+}
+
 static void load_block(struct loader *ld, struct vit_block *block) {
     const struct vit_config *config = &ld->vit->config;
     const int C = config->dim, D = C / config->heads, F = config->hidden;
     const bool rms = config->qk_norm == QK_RMS;
     block->norm1 = load_norm(ld, "norm1", C, false);
     block->qkv = load_linear(ld, "attn.qkv", 3 * C, C, config->qkv_bias, NULL);
+    if (config->positions == POSITIONS_RELATIVE)
+        block->bias = load_bias(ld, "attn.relative_position_bias_table");
     if (config->qk_norm != QK_NONE) block->q_norm = load_norm(ld, "attn.q_norm", D, rms);
     if (config->qk_norm != QK_NONE) block->k_norm = load_norm(ld, "attn.k_norm", D, rms);
     block->proj =
@@ -277,12 +323,16 @@ static void load_parts(struct loader *ld) {
     struct vit *vit = ld->vit;
     const struct vit_config *config = &vit->config;
     const int C = config->dim;
+    struct table *shared = NULL;
     load_patch(ld);
     load_tokens(ld);
+    if (config->positions == POSITIONS_RELATIVE_SHARED)
+        shared = load_bias(ld, "rel_pos_bias.relative_position_bias_table");
     if (config->pre_norm) vit->norm_pre = load_norm(ld, "norm_pre", C, false);
     for (int l = 0; l < config->depth; l++) {
         snprintf(ld->prefix, sizeof ld->prefix, "blocks.%d.", l);
         load_block(ld, &vit->blocks[l]);
+        if (shared) vit->blocks[l].bias = shared;
     }
     ld->prefix[0] = '\0';
     if (config->norm) vit->norm = load_norm(ld, "norm", C, false);
@@ -327,6 +377,12 @@ static enum status set_sizes(struct vit *vit, const struct vit_options *options,
     if (vit->grid_h > (INT_MAX / config->heads - vit->prefix) / vit->grid_w) // H*T is an int
         return fail(ST_USAGE, "%s: image size %dx%d gives too many patches of %dx%d", file, h, w,
                     ph, pw);
+    if (vit_config_relative(config) &&
+        (vit->grid_h > RELATIVE_MAX_SIDE || vit->grid_w > RELATIVE_MAX_SIDE))
+        return fail(ST_USAGE,
+                    "%s: image size %dx%d gives a side of more than %d patches, too many for a "
+                    "bias table",
+                    file, h, w, RELATIVE_MAX_SIDE);
     if (!config->positions) config->pos_grid_h = config->pos_grid_w = 0;
     vit->patches = vit->grid_h * vit->grid_w;
     vit->tokens = vit->prefix + vit->patches;

@@ -20,6 +20,20 @@ struct tag_row {
 
 /* The first row of a name begins with timm's default tag. */
 static const struct tag_row tags[] = {
+    {"beit_base_patch16_224", "in22k_ft_in22k_in1k in22k_ft_in22k", 0.9, CENTER, BICUBIC, HALF},
+    {"beit_base_patch16_384", "in22k_ft_in22k_in1k", 1, CENTER, BICUBIC, HALF},
+    {"beit_large_patch16_224",
+     "in22k_ft_in22k_in1k in22k_ft_in22k",
+     0.9, CENTER, BICUBIC, HALF},
+    {"beit_large_patch16_384", "in22k_ft_in22k_in1k", 1, CENTER, BICUBIC, HALF},
+    {"beit_large_patch16_512", "in22k_ft_in22k_in1k", 1, CENTER, BICUBIC, HALF},
+    {"beitv2_base_patch16_224",
+     "in1k_ft_in22k_in1k in1k_ft_in1k in1k_ft_in22k",
+     0.9, CENTER, BICUBIC, INET},
+    {"beitv2_large_patch16_224",
+     "in1k_ft_in22k_in1k in1k_ft_in1k",
+     0.95, CENTER, BICUBIC, INET},
+    {"beitv2_large_patch16_224", "in1k_ft_in22k", 0.9, CENTER, BICUBIC, INET},
     {"deit3_base_patch16_224", "fb_in1k", 0.9, CENTER, BICUBIC, INET},
     {"deit3_base_patch16_224", "fb_in22k_ft_in1k", 1, CENTER, BICUBIC, INET},
     {"deit3_base_patch16_384", "fb_in1k fb_in22k_ft_in1k", 1, CENTER, BICUBIC, INET},

@@ -8,7 +8,7 @@
 
 enum { CLS = ARCH_CLASS, DIST = ARCH_DIST, POS = ARCH_POS_PREFIX, PRE = ARCH_PRE_NORM };
 enum { NQB = ARCH_NO_QKV_BIAS, LS = ARCH_LAYER_SCALE, FCN = ARCH_FC_NORM, QKN = ARCH_QK_NORM };
-enum { GLU = ARCH_SWIGLU };
+enum { GLU = ARCH_SWIGLU, REL = ARCH_RELATIVE };
 #define ERF   ACT_GELU
 #define TANH  ACT_GELU_TANH
 #define QUICK ACT_QUICK_GELU
@@ -19,6 +19,18 @@ enum { GLU = ARCH_SWIGLU };
 /* clang-format off */
 /* name, image, patch, C, L, H, F, registers, flags, activation, pool, eps */
 static const struct architecture architectures[] = {
+    {"beit_base_patch16_224", 224, 16, 768, 12, 12, 3072, 0, CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beit_base_patch16_384", 384, 16, 768, 12, 12, 3072, 0, CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beit_large_patch16_224", 224, 16, 1024, 24, 16, 4096, 0,
+     CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beit_large_patch16_384", 384, 16, 1024, 24, 16, 4096, 0,
+     CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beit_large_patch16_512", 512, 16, 1024, 24, 16, 4096, 0,
+     CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beitv2_base_patch16_224", 224, 16, 768, 12, 12, 3072, 0,
+     CLS | LS | FCN | REL, ERF, AVG, 1e-6},
+    {"beitv2_large_patch16_224", 224, 16, 1024, 24, 16, 4096, 0,
+     CLS | LS | FCN | REL, ERF, AVG, 1e-6},
     {"deit3_base_patch16_224", 224, 16, 768, 12, 12, 3072, 0, CLS | LS, ERF, TOKEN, 1e-6},
     {"deit3_base_patch16_384", 384, 16, 768, 12, 12, 3072, 0, CLS | LS, ERF, TOKEN, 1e-6},
     {"deit3_huge_patch14_224", 224, 14, 1280, 32, 16, 5120, 0, CLS | LS, ERF, TOKEN, 1e-6},

@@ -17,7 +17,8 @@ enum architecture_flag {
     ARCH_LAYER_SCALE = 32,
     ARCH_FC_NORM = 64,  /* the final norm comes after the pool */
     ARCH_QK_NORM = 128, /* LayerNorm of queries and keys */
-    ARCH_SWIGLU = 256
+    ARCH_SWIGLU = 256,
+    ARCH_RELATIVE = 512 /* a table of relative-position bias in every block, no pos_embed */
 };
 
 struct architecture {

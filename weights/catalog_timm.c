@@ -8,6 +8,19 @@
 /* clang-format off */
 /* name, top-1 (0: no ImageNet-1k head), parameters, classes, licence */
 const struct catalog_hub_row catalog_timm[] = {
+    {"beit_base_patch16_224.in22k_ft_in22k", 0, 102557713, 21841, APACHE},
+    {"beit_base_patch16_224.in22k_ft_in22k_in1k", 85.238, 86530984, 1000, APACHE},
+    {"beit_base_patch16_384.in22k_ft_in22k_in1k", 86.814, 86744104, 1000, APACHE},
+    {"beit_large_patch16_224.in22k_ft_in22k", 0, 325792593, 21841, APACHE},
+    {"beit_large_patch16_224.in22k_ft_in22k_in1k", 87.486, 304430568, 1000, APACHE},
+    {"beit_large_patch16_384.in22k_ft_in22k_in1k", 88.38, 304998888, 1000, APACHE},
+    {"beit_large_patch16_512.in22k_ft_in22k_in1k", 88.576, 305674728, 1000, APACHE},
+    {"beitv2_base_patch16_224.in1k_ft_in1k", 85.596, 86530984, 1000, APACHE},
+    {"beitv2_base_patch16_224.in1k_ft_in22k", 0, 102557713, 21841, APACHE},
+    {"beitv2_base_patch16_224.in1k_ft_in22k_in1k", 86.494, 86530984, 1000, APACHE},
+    {"beitv2_large_patch16_224.in1k_ft_in1k", 87.414, 304430568, 1000, APACHE},
+    {"beitv2_large_patch16_224.in1k_ft_in22k", 0, 325792593, 21841, APACHE},
+    {"beitv2_large_patch16_224.in1k_ft_in22k_in1k", 88.406, 304430568, 1000, APACHE},
     {"deit3_base_patch16_224.fb_in1k", 83.8, 86585320, 1000, APACHE},
     {"deit3_base_patch16_224.fb_in22k_ft_in1k", 85.728, 86585320, 1000, APACHE},
     {"deit3_base_patch16_384.fb_in1k", 85.088, 86877160, 1000, APACHE},

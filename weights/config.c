@@ -15,16 +15,17 @@
 
 _Static_assert(sizeof(enum vit_pool) == sizeof(int) && sizeof(enum resample) == sizeof(int) &&
                    sizeof(enum vit_qk_norm) == sizeof(int) &&
+                   sizeof(enum vit_positions) == sizeof(int) &&
                    sizeof(enum vit_activation) == sizeof(int),
                "enums are read and written as int");
 
 static const char *const pools[] = {"token", "avg", "none", "map"};
 const char *const config_activations[3] = {"gelu", "gelu_tanh", "quick_gelu"};
 static const char *const qk_norms[] = {"none", "layer", "rms"};
-static const char *const resamples[] = {"bicubic_antialias", "bicubic",
-                                        "bicubic_offset",    "bicubic_align_corners",
-                                        "bilinear",          "linear_align_corners"};
-static const char *const position_kinds[] = {"none", "learned"};
+static const char *const resamples[] = {
+    "bicubic_antialias",    "bicubic",  "bicubic_offset", "bicubic_align_corners", "bilinear",
+    "linear_align_corners", "geometric"};
+static const char *const position_kinds[] = {"none", "learned", "relative", "relative_shared"};
 static const char *const mlps[] = {"mlp", "swiglu"};
 static const char *const crop_modes[] = {"center", "squash", "border"};
 static const char *const interpolations[] = {"nearest", "box",     "bilinear",
@@ -43,7 +44,7 @@ static const struct field vit_fields[] = {
     {"class_token", FIELD_BOOL, IN(vit_config, class_token), NO_RANGE},
     {"dist_token", FIELD_BOOL, IN(vit_config, dist_token), NO_RANGE},
     {"register_tokens", FIELD_INT, IN(vit_config, registers), RANGE(0, 1024)},
-    {"position_embedding", FIELD_SWITCH, IN(vit_config, positions), WORDS(position_kinds)},
+    {"position_embedding", FIELD_ENUM, IN(vit_config, positions), WORDS(position_kinds)},
     {"position_grid", FIELD_PAIR, IN(vit_config, pos_grid_h), RANGE(0, CONFIG_MAX_SIDE)},
     {"position_prefix", FIELD_INT, IN(vit_config, pos_prefix), RANGE(0, 1026)},
     {"position_resample", FIELD_ENUM, IN(vit_config, pos_resample), WORDS(resamples)},
@@ -213,6 +214,16 @@ int vit_config_prefix(const struct vit_config *config) {
     return config->class_token + config->dist_token + config->registers;
 }
 
+bool vit_config_relative(const struct vit_config *config) {
+    return config->positions == POSITIONS_RELATIVE ||
+           config->positions == POSITIONS_RELATIVE_SHARED;
+}
+
+int vit_config_bias_rows(const struct vit_config *config) {
+    return (2 * config->pos_grid_h - 1) * (2 * config->pos_grid_w - 1) +
+           (vit_config_prefix(config) > 0 ? 3 : 0);
+}
+
 static enum status check_tokens(const struct vit_config *c, const char *file) {
     const int prefix = vit_config_prefix(c);
     if (c->pos_prefix != 0 && c->pos_prefix != prefix)
@@ -222,6 +233,15 @@ static enum status check_tokens(const struct vit_config *c, const char *file) {
     if (c->positions && (c->pos_grid_h < 1 || c->pos_grid_w < 1))
         return fail(ST_FORMAT, "%s: /config: position_grid is (%d, %d), expected at least (1, 1)",
                     file, c->pos_grid_h, c->pos_grid_w);
+    if (vit_config_relative(c) && c->pos_prefix)
+        return fail(ST_FORMAT,
+                    "%s: /config: position_prefix is %d, expected 0 with relative positions", file,
+                    c->pos_prefix);
+    if (c->positions == POSITIONS_LEARNED && c->pos_resample == RESAMPLE_GEOMETRIC)
+        return fail(ST_FORMAT,
+                    "%s: /config: position_resample is 'geometric', which is for relative "
+                    "positions, expected a rule for learned ones",
+                    file);
     if (!c->positions && (c->pos_grid_h || c->pos_grid_w || c->pos_prefix))
         return fail(ST_FORMAT,
                     "%s: /config: position_embedding is 'none', but position_grid is (%d, %d), "

@@ -29,14 +29,22 @@ enum vit_pool { POOL_TOKEN, POOL_AVG, POOL_NONE, POOL_MAP };
 enum vit_activation { ACT_GELU, ACT_GELU_TANH, ACT_QUICK_GELU };
 enum vit_qk_norm { QK_NONE, QK_LAYER, QK_RMS };
 
-/* How an origin resamples learned positions to another grid (vit/vit_positions.c). */
+enum vit_positions {
+    POSITIONS_NONE,
+    POSITIONS_LEARNED,        /* pos_embed, added to the tokens */
+    POSITIONS_RELATIVE,       /* a bias table in every block (kernels/relative.h) */
+    POSITIONS_RELATIVE_SHARED /* one for all blocks */
+};
+
+/* How an origin resamples positions to another grid (vit/vit_positions.c). */
 enum resample {
     RESAMPLE_BICUBIC_ANTIALIAS,     /* timm: a = -0.5, antialias, renormalised */
     RESAMPLE_BICUBIC,               /* transformers, MAE, DeiT: a = -0.75, half-pixel, edge clamp */
     RESAMPLE_BICUBIC_OFFSET,        /* DINOv2's own code: step 1/((n+0.1)/n_old) */
     RESAMPLE_BICUBIC_ALIGN_CORNERS, /* torchvision */
     RESAMPLE_BILINEAR,              /* timm's npz loader: half-pixel */
-    RESAMPLE_LINEAR_ALIGN_CORNERS   /* JAX, vit-keras: scipy zoom, order 1 */
+    RESAMPLE_LINEAR_ALIGN_CORNERS,  /* JAX, vit-keras: scipy zoom, order 1 */
+    RESAMPLE_GEOMETRIC              /* timm's, of bias tables alone (kernels/relative.h) */
 };
 
 /* `/config` of family "vit". Canonical tensor names are timm's. */
@@ -46,9 +54,9 @@ struct vit_config {
     int dim, depth, heads, hidden; /* C, L, H, F (hidden of SwiGLU: of one half) */
     int classes;                   /* K; 0 = no head */
     bool class_token, dist_token;
-    int registers;              /* R register tokens; order: class, dist, registers, patches */
-    bool positions;             /* pos_embed exists */
-    int pos_grid_h, pos_grid_w; /* the grid stored */
+    int registers; /* R register tokens; order: class, dist, registers, patches */
+    enum vit_positions positions;
+    int pos_grid_h, pos_grid_w; /* the grid stored, or that the bias tables are for */
     int pos_prefix; /* rows of pos_embed in front of the grid: 0, or the number of prefix tokens */
     enum resample pos_resample;
     bool patch_bias, pre_norm, qkv_bias, layer_scale;
@@ -68,6 +76,9 @@ enum status vit_config_write(struct h5 *file, const struct vit_config *config) M
 enum status vit_config_check(const struct vit_config *config, const char *file) MUST_CHECK;
 /* class + dist + registers. */
 int vit_config_prefix(const struct vit_config *config);
+bool vit_config_relative(const struct vit_config *config); /* either kind */
+/* Rows of a stored bias table: (2h-1)*(2w-1) of position_grid, 3 more with prefix tokens. */
+int vit_config_bias_rows(const struct vit_config *config);
 
 #define SWIN_MAX_STAGES   8
 #define SWIN_MAX_WINDOW   4096

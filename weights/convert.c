@@ -73,6 +73,9 @@ static enum status fill(const struct conversion_tensor *t, float *dst) {
         if (t->parts == 1) count = output_count(t);
         TRY(layout_read(t->part[p], t->layout[p], skip, count, dst + filled));
         filled += count;
+        if (p > 0 || !t->no_key) continue;
+        memset(dst + filled, 0, count * sizeof *dst);
+        filled += count;
     }
     for (size_t i = 0; t->add && i < filled; i++) {
         float value;

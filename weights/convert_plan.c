@@ -232,9 +232,37 @@ static void canonical_shape(struct plan *plan, const struct mapped *m, size_t *d
     *rank = m->tensor->rank;
 }
 
+/* Whether any block has a bias of its key: the second of three parts, of one axis. */
+static bool has_key_bias(const struct mapped *mapped, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (mapped[i].to.parts == 3 && mapped[i].to.part == 1 && mapped[i].tensor->rank == 1)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Whether all parts of an output are there. Some origins' keys may have no bias, if no block's has
+ * (BEiT); `keys`: one has.
+ */
+static void check_parts(struct plan *plan, const struct mapped *first,
+                        struct conversion_tensor *out, bool keys) {
+    if (first->to.parts == 0 || out->parts == first->to.parts) return;
+    if (!keys && plan->origin->key_bias_optional && first->to.parts == 3 && out->parts == 2 &&
+        first[0].to.part == 0 && first[1].to.part == 2 && out->rank == 1 &&
+        out->part[0]->dims[0] == out->part[1]->dims[0] &&
+        size_add(out->dims[0], out->part[0]->dims[0], &out->dims[0])) {
+        out->no_key = true;
+        return;
+    }
+    problems_add(&plan->problems, "only %d of the %d parts of %s are there (%s)", out->parts,
+                 first->to.parts, out->name, out->part[0]->name);
+}
+
 /* The outputs: mapped tensors of equal target, sorted by part, become one. */
 static void merge_parts(struct plan *plan, const struct mapped *mapped, size_t count) {
     struct conversion *c = plan->out;
+    const bool keys = has_key_bias(mapped, count);
     for (size_t i = 0; i < count; i++) {
         const struct mapped *m = &mapped[i];
         bool next = i == 0 || strcmp(m->to.target, mapped[i - 1].to.target) != 0;
@@ -259,11 +287,8 @@ static void merge_parts(struct plan *plan, const struct mapped *mapped, size_t c
         out->part[out->parts++] = m->tensor;
         if (rank > 0 && !size_add(out->dims[0], dims[0], &out->dims[0]))
             problems_add(&plan->problems, "%s overflows", out->name);
-        if (i + 1 == count || strcmp(m->to.target, mapped[i + 1].to.target) != 0) {
-            if (m->to.parts && out->parts != m->to.parts)
-                problems_add(&plan->problems, "only %d of the %d parts of %s are there (%s)",
-                             out->parts, m->to.parts, out->name, out->part[0]->name);
-        }
+        if (i + 1 == count || strcmp(m->to.target, mapped[i + 1].to.target) != 0)
+            check_parts(plan, &mapped[i + 1 - (size_t)out->parts], out, keys);
     }
 }
 

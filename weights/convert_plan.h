@@ -40,7 +40,8 @@ struct conversion_tensor {
     size_t skip; /* elements of part 0 left out in front (pos_embed without its class row); what the
                     dims do not need is left out behind, where there is one part */
     const struct tensor
-        *add; /* its first elements are added (the class row, to cls_token); or NULL */
+        *add;    /* its first elements are added (the class row, to cls_token); or NULL */
+    bool no_key; /* the key's bias, behind part 0, is in no file: as many zeros as part 0 has */
     bool expected;
 };
 
@@ -88,6 +89,8 @@ struct convert_family {
 };
 extern const struct convert_family convert_vit, convert_swin;
 enum status convert_vit_settle(struct plan *plan) MUST_CHECK;
+/* The table of relative-position bias, shared or the first block's that has one; NULL: none. */
+const struct conversion_tensor *convert_vit_bias(const struct plan *plan);
 enum status convert_swin_settle(struct plan *plan) MUST_CHECK;
 /* The first output layers.STAGE.blocks.N.<below>, whichever block has it; NULL: none. */
 struct conversion_tensor *convert_swin_find(const struct plan *plan, int stage, const char *below);

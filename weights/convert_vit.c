@@ -36,6 +36,12 @@ static enum status unflatten_patch(struct plan *plan, struct conversion_tensor *
     return row->reason ? ST_OK : ST_NOMEM;
 }
 
+const struct conversion_tensor *convert_vit_bias(const struct plan *plan) {
+    const struct conversion_tensor *shared =
+        plan_find(plan, "rel_pos_bias.relative_position_bias_table");
+    return shared ? shared : find_in_blocks(plan, "attn.relative_position_bias_table");
+}
+
 static int count_blocks(const struct plan *plan) {
     long last = -1;
     for (size_t i = 0; i < plan->out->output_count; i++) {
@@ -47,6 +53,29 @@ static int count_blocks(const struct plan *plan) {
         if (parse_long(digits, 0, 9999, &index) && index > last) last = index;
     }
     return (int)last + 1;
+}
+
+/* What positions there are; a fault where there are several kinds. */
+static enum vit_positions positions_from_shapes(struct plan *plan) {
+    const struct {
+        const struct conversion_tensor *found;
+        enum vit_positions kind;
+    } kinds[] = {
+        {plan_find(plan, "pos_embed"), POSITIONS_LEARNED},
+        {find_in_blocks(plan, "attn.relative_position_bias_table"), POSITIONS_RELATIVE},
+        {plan_find(plan, "rel_pos_bias.relative_position_bias_table"), POSITIONS_RELATIVE_SHARED}};
+    const struct conversion_tensor *first = NULL;
+    enum vit_positions kind = POSITIONS_NONE;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        if (!kinds[i].found) continue;
+        if (first)
+            problems_add(&plan->problems,
+                         "%s and %s are positions of two kinds, of which vitrine runs one",
+                         first->part[0]->name, kinds[i].found->part[0]->name);
+        first = kinds[i].found;
+        kind = kinds[i].kind;
+    }
+    return kind;
 }
 
 static enum status config_from_shapes(struct plan *plan) {
@@ -70,7 +99,7 @@ static enum status config_from_shapes(struct plan *plan) {
     c->class_token = plan_find(plan, "cls_token") != NULL;
     c->dist_token = plan_find(plan, "dist_token") != NULL;
     c->registers = plan_axis(plan_find(plan, "reg_token"), 1);
-    c->positions = plan_find(plan, "pos_embed") != NULL;
+    c->positions = positions_from_shapes(plan);
     c->patch_bias = plan_find(plan, "patch_embed.proj.bias") != NULL;
     c->pre_norm = plan_find(plan, "norm_pre.weight") != NULL;
     c->qkv_bias = find_in_blocks(plan, "attn.qkv.bias") != NULL;
@@ -108,6 +137,11 @@ static void demand_block(struct plan *plan, int n) {
         if (parts[i].there)
             plan_expect_both(plan, name, parts[i].rows, parts[i].columns, parts[i].bias);
     }
+    if (c->positions == POSITIONS_RELATIVE) {
+        const struct conversion_tensor *table = convert_vit_bias(plan);
+        plan_expect(plan, 2, (const int[]){plan_axis(table, 0), plan_axis(table, 1)},
+                    "blocks.%d.attn.relative_position_bias_table", n);
+    }
     if (!c->layer_scale) return;
     plan_expect(plan, 1, &C, "blocks.%d.ls1.gamma", n);
     plan_expect(plan, 1, &C, "blocks.%d.ls2.gamma", n);
@@ -119,7 +153,12 @@ static void demand(struct plan *plan) {
     if (c->class_token) plan_expect(plan, 3, (const int[]){1, 1, C}, "cls_token");
     if (c->dist_token) plan_expect(plan, 3, (const int[]){1, 1, C}, "dist_token");
     if (c->registers) plan_expect(plan, 3, (const int[]){1, c->registers, C}, "reg_token");
-    if (c->positions)
+    if (c->positions == POSITIONS_RELATIVE_SHARED) {
+        const struct conversion_tensor *table = convert_vit_bias(plan);
+        plan_expect(plan, 2, (const int[]){plan_axis(table, 0), plan_axis(table, 1)}, "%s",
+                    table->name);
+    }
+    if (c->positions == POSITIONS_LEARNED)
         plan_expect(plan, 3, (const int[]){1, plan_axis(plan_find(plan, "pos_embed"), 1), C},
                     "pos_embed");
     plan_expect(plan, 4, (const int[]){C, 3, c->patch_h, c->patch_w}, "patch_embed.proj.weight");
@@ -148,7 +187,8 @@ static unsigned flags_of(const struct vit_config *c) {
     return (c->class_token ? ARCH_CLASS : 0u) | (c->dist_token ? ARCH_DIST : 0u) |
            (c->pre_norm ? ARCH_PRE_NORM : 0u) | (c->qkv_bias ? 0u : ARCH_NO_QKV_BIAS) |
            (c->layer_scale ? ARCH_LAYER_SCALE : 0u) | (c->qk_norm == QK_LAYER ? ARCH_QK_NORM : 0u) |
-           (c->swiglu ? ARCH_SWIGLU : 0u);
+           (c->swiglu ? ARCH_SWIGLU : 0u) |
+           (c->positions == POSITIONS_RELATIVE ? ARCH_RELATIVE : 0u);
 }
 
 /*
@@ -173,7 +213,7 @@ static bool row_differs(const struct plan *plan, const struct architecture *a, c
     } words[] = {{ARCH_CLASS, "a class token"},     {ARCH_DIST, "a distillation token"},
                  {ARCH_PRE_NORM, "norm_pre"},       {ARCH_NO_QKV_BIAS, "no qkv bias"},
                  {ARCH_LAYER_SCALE, "layer scale"}, {ARCH_QK_NORM, "q and k norms"},
-                 {ARCH_SWIGLU, "a SwiGLU MLP"}};
+                 {ARCH_SWIGLU, "a SwiGLU MLP"},     {ARCH_RELATIVE, "a bias table a block"}};
     const unsigned has = flags_of(c), wants = a->flags & ~ignored;
     if (architecture_stages(a)) {
         snprintf(text, size, "stages, the tensors do not");
@@ -195,24 +235,34 @@ static bool row_differs(const struct plan *plan, const struct architecture *a, c
            snprintf(text, size, "square patches, the tensors do not") > 0;
 }
 
-/*
- * Whether positions and final norm also are the row's: then nothing of the shapes speaks against
- * it.
- */
-static bool row_matches(const struct plan *plan, const struct architecture *a) {
+/* Whether pos_embed or the bias tables have as many rows as the row's picture makes. */
+static bool row_positions(const struct plan *plan, const struct architecture *a) {
     const struct vit_config *c = &plan->out->vit;
     const struct conversion_tensor *pos = plan_find(plan, "pos_embed");
     const int grid = a->image / a->patch, prefix = vit_config_prefix(c);
     const size_t want = (size_t)(grid * grid + (a->flags & ARCH_POS_PREFIX ? prefix : 0));
-    char text[128];
-    if (row_differs(plan, a, text, sizeof text) || !pos) return false;
     /*
      * DINOv2 of transformers and of its own code keeps a class row where timm, with registers,
      * has none.
      */
     const size_t kept =
         want + (c->registers > 0 && c->class_token && !(a->flags & ARCH_POS_PREFIX));
-    if (pos->dims[1] != want && pos->dims[1] != kept) return false;
+    if (a->flags & ARCH_RELATIVE) {
+        const struct vit_config map = {
+            .class_token = prefix > 0, .pos_grid_h = grid, .pos_grid_w = grid};
+        return plan_axis(convert_vit_bias(plan), 0) == vit_config_bias_rows(&map);
+    }
+    return pos && (pos->dims[1] == want || pos->dims[1] == kept);
+}
+
+/*
+ * Whether positions and final norm also are the row's: then nothing of the shapes speaks against
+ * it.
+ */
+static bool row_matches(const struct plan *plan, const struct architecture *a) {
+    const struct vit_config *c = &plan->out->vit;
+    char text[128];
+    if (row_differs(plan, a, text, sizeof text) || !row_positions(plan, a)) return false;
     return (a->pool == POOL_MAP) == (c->pool == POOL_MAP) &&
            !(a->flags & ARCH_FC_NORM) == !c->fc_norm;
 }

@@ -30,15 +30,27 @@ static enum status timm_settings(struct plan *plan, struct vit_config *c, const 
                                  const char **act) {
     /* model_args that change nothing, or nothing that shapes do not already say. */
     static const char *const known[] = {
-        "img_size",        "patch_size",       "in_chans",        "embed_dim",      "depth",
-        "num_heads",       "mlp_ratio",        "qkv_bias",        "qk_norm",        "init_values",
-        "class_token",     "reg_tokens",       "pre_norm",        "no_embed_class", "fc_norm",
-        "num_classes",     "global_pool",      "act_layer",       "drop_rate",      "pos_drop_rate",
-        "patch_drop_rate", "proj_drop_rate",   "attn_drop_rate",  "drop_path_rate", "weight_init",
-        "fix_init",        "dynamic_img_size", "dynamic_img_pad", "strict_img_size"};
+        "img_size",        "patch_size",      "in_chans",         "embed_dim",
+        "depth",           "num_heads",       "mlp_ratio",        "qkv_bias",
+        "qk_norm",         "init_values",     "class_token",      "reg_tokens",
+        "pre_norm",        "no_embed_class",  "fc_norm",          "num_classes",
+        "global_pool",     "act_layer",       "drop_rate",        "pos_drop_rate",
+        "patch_drop_rate", "proj_drop_rate",  "attn_drop_rate",   "drop_path_rate",
+        "weight_init",     "fix_init",        "dynamic_img_size", "dynamic_img_pad",
+        "strict_img_size", "use_abs_pos_emb", "use_rel_pos_bias", "head_init_scale",
+        "use_fc_norm",     "rel_pos_type",    "shared_rel_pos",   "use_shared_rel_pos_bias"};
     const cJSON *args = cJSON_GetObjectItemCaseSensitive(plan->config, "model_args");
     TRY(json_int(args, CONFIG, "num_heads", 1, 65536, &c->heads));
     return plan_timm_settings(plan, known, COUNT_OF(known), pool, act);
+}
+
+/* BEiT's key has no bias; another model's file without one has lost it. */
+static enum status check_key_bias(const struct plan *plan, const char *type) {
+    const struct conversion_tensor *bias = plan_find(plan, "blocks.0.attn.qkv.bias");
+    if (strcmp(type, "beit") == 0 || strcmp(type, "data2vec-vision") == 0) return ST_OK;
+    if (!bias || !bias->no_key) return ST_OK;
+    return fail(ST_SHAPE, "%s: the biases of the keys are missing, but not those of queries (%s)",
+                plan->checkpoint->weights_path, bias->part[0]->name);
 }
 
 static enum status transformers_settings(struct plan *plan, struct vit_config *c,
@@ -50,7 +62,9 @@ static enum status transformers_settings(struct plan *plan, struct vit_config *c
                  {"vit", "transformers ViT"},
                  {"vit_mae", "transformers ViTMAE"},
                  {"vit_msn", "transformers ViTMSN"},
-                 {"deit", "transformers DeiT"}};
+                 {"deit", "transformers DeiT"},
+                 {"beit", "transformers BEiT"},
+                 {"data2vec-vision", "transformers Data2VecVision"}};
     const char *type = NULL;
     size_t i = 0;
     TRY(json_word(plan->config, CONFIG, "model_type", &type));
@@ -59,8 +73,9 @@ static enum status transformers_settings(struct plan *plan, struct vit_config *c
     if (!type || i == COUNT_OF(types))
         return fail(ST_FORMAT,
                     CONFIG ": model_type is '%.40s'; vitrine converts vit, deit, vit_mae, vit_msn, "
-                           "dinov2, dinov2_with_registers, swin and swinv2",
+                           "dinov2, dinov2_with_registers, beit, data2vec-vision, swin and swinv2",
                     type ? type : "missing");
+    TRY(check_key_bias(plan, type));
     plan->out->origin = types[i].title;
     TRY(json_int(plan->config, CONFIG, "num_attention_heads", 1, 65536, &c->heads));
     TRY(json_double(plan->config, CONFIG, "layer_norm_eps", 1e-15, 1, &c->norm_eps));
@@ -111,8 +126,13 @@ static enum status check_width(const struct plan *plan, size_t width) {
 
 static enum status settle_heads(struct plan *plan, struct vit_config *c) {
     const size_t width = head_width(plan);
+    const int told = plan_axis(convert_vit_bias(plan), 1);
     TRY(check_width(plan, width));
     if (!c->heads && width) c->heads = (int)((size_t)c->dim / width);
+    if (!c->heads) c->heads = told;
+    if (told && c->heads != told)
+        return fail(ST_SHAPE, "%s: %d heads, but its bias tables are for %d",
+                    plan->checkpoint->weights_path, c->heads, told);
     if (!c->heads) c->heads = plan->arch ? plan->arch->heads : heads_by_width(c->dim);
     if (width && (size_t)c->heads * width != (size_t)c->dim)
         return fail(ST_SHAPE, "%s: %d heads of %zu are not %d channels",
@@ -167,14 +187,23 @@ static int square_root(size_t n) {
     return root > 0 && (size_t)root * (size_t)root == n ? root : 0;
 }
 
-/* rows of pos_embed that are the grid -> grid, by a size that some source names. */
-static enum status grid_by_size(struct plan *plan, size_t patches, bool *found) {
+static size_t rows_of_patches(size_t h, size_t w) {
+    return h * w;
+}
+
+static size_t rows_of_offsets(size_t h, size_t w) {
+    return (2 * h - 1) * (2 * w - 1);
+}
+
+/* `rows` that are a grid, as rows_of says -> grid, by a size that some source names. */
+static enum status grid_by_size(struct plan *plan, size_t rows,
+                                size_t (*rows_of)(size_t h, size_t w), bool *found) {
     struct vit_config *c = &plan->out->vit;
     for (int which = 0; which < CONVERT_SIZES && !*found; which++) {
         int height = 0, width = 0;
         TRY(plan_candidate_size(plan, which, &height, &width));
         size_t h = (size_t)(height / c->patch_h), w = (size_t)(width / c->patch_w);
-        if (h == 0 || w == 0 || h * w != patches) continue;
+        if (h == 0 || w == 0 || rows_of(h, w) != rows) continue;
         c->pos_grid_h = (int)h;
         c->pos_grid_w = (int)w;
         *found = true;
@@ -222,7 +251,7 @@ static enum status settle_positions(struct plan *plan) {
             int side = square_root(rows - before);
             c->pos_grid_h = c->pos_grid_w = side;
             found = by_square && side > 0;
-            if (!by_square) TRY(grid_by_size(plan, rows - before, &found));
+            if (!by_square) TRY(grid_by_size(plan, rows - before, rows_of_patches, &found));
         }
     }
     if (!found)
@@ -237,6 +266,28 @@ static enum status settle_positions(struct plan *plan) {
     }
     c->pos_prefix = (int)before;
     return ST_OK;
+}
+
+/* The map of the bias tables, without the rows of prefix tokens: by a size named, then square. */
+static enum status settle_bias(struct plan *plan) {
+    struct vit_config *c = &plan->out->vit;
+    const struct conversion_tensor *table = convert_vit_bias(plan);
+    const size_t rows = table->dims[0], extra = vit_config_prefix(c) > 0 ? 3 : 0;
+    const size_t offsets = rows > extra ? rows - extra : 0;
+    const int side = square_root(offsets);
+    bool found = false;
+    TRY(grid_by_size(plan, offsets, rows_of_offsets, &found));
+    if (!found && side % 2 == 0)
+        return fail(ST_USAGE,
+                    "%s: %s has %zu rows, which are no square of offsets behind %zu for prefix "
+                    "tokens: give the picture size with --preprocess input_size=HxW",
+                    plan->checkpoint->weights_path, table->part[0]->name, rows, extra);
+    if (!found) c->pos_grid_h = c->pos_grid_w = (side + 1) / 2;
+    if (plan->origin->kind != ORIGIN_TRANSFORMERS || c->pos_grid_h == c->pos_grid_w) return ST_OK;
+    return fail(ST_FORMAT,
+                "%s: bias tables for %dx%d patches: transformers takes rows for columns where a "
+                "map is not square, which vitrine does not do",
+                plan->checkpoint->weights_path, c->pos_grid_h, c->pos_grid_w);
 }
 
 static enum status settle_image(struct plan *plan) {
@@ -261,12 +312,17 @@ static enum status settle_image(struct plan *plan) {
 }
 
 /*
- * Within an origin: DINOv2's own files (they keep mask_token) resample with its offset when they
- * have no registers; with registers both its code and transformers resample with antialias, as
- * timm does.
+ * Within an origin: bias tables are resampled geometrically by timm, bilinearly by transformers.
+ * DINOv2's own files (they keep mask_token) resample with its offset when they have no registers;
+ * with registers both its code and transformers resample with antialias, as timm does.
  */
 static void settle_resample(struct plan *plan) {
     struct vit_config *c = &plan->out->vit;
+    if (vit_config_relative(c)) {
+        const bool bilinear = plan->origin->kind == ORIGIN_TRANSFORMERS;
+        c->pos_resample = bilinear ? RESAMPLE_BILINEAR : RESAMPLE_GEOMETRIC;
+        return;
+    }
     if (c->registers > 0) {
         c->pos_resample = RESAMPLE_BICUBIC_ANTIALIAS;
         return;
@@ -284,7 +340,7 @@ static void settle_resample(struct plan *plan) {
 enum status convert_vit_settle(struct plan *plan) {
     const struct vit_config *c = &plan->out->vit;
     TRY(settle_network(plan));
-    TRY(settle_positions(plan));
+    TRY(vit_config_relative(c) ? settle_bias(plan) : settle_positions(plan));
     TRY(settle_image(plan));
     settle_resample(plan);
     plan->out->image_h = c->image_h;

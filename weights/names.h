@@ -58,6 +58,7 @@ struct name_origin {
     const char *crop_rounding; /* how it rounds a centre crop */
     const char *activation;    /* what its own code computes; NULL: what the architecture says */
     const char *headless;      /* the tensor whose presence makes the head unusable; or NULL */
+    bool key_bias_optional;    /* queries and values may have biases where keys have none: BEiT */
     bool unit_range;           /* its pictures are scaled to [-1, 1]: mean and std are 0.5 */
     enum origin_kind kind;
     double mask_value; /* a Swin's, where it is not -100; 0 elsewhere */

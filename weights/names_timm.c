@@ -1,6 +1,7 @@
 /*
  * names_timm: the canonical names: timm's VisionTransformer (timm/models/vision_transformer.py,
- * deit.py), which DeiT, MAE and DINOv2 share, with the older and official spellings of some.
+ * deit.py), which DeiT, MAE and DINOv2 share, with the older and official spellings of some; and
+ * BEiT's (beit.py, as its own code names it), whose query's and value's biases become qkv's.
  */
 #include "weights/names.h"
 
@@ -8,10 +9,14 @@
     { name, name, NAME_USE, 0, 0, NULL, LAYOUT_SAME }
 #define USED(source, target)                                                                       \
     { source, target, NAME_USE, 0, 0, NULL, LAYOUT_SAME }
+#define PART(source, target, part, parts)                                                          \
+    { source, target, NAME_USE, part, parts, NULL, LAYOUT_SAME }
 #define DROP(name, reason)                                                                         \
     { name, NULL, NAME_DROP, 0, 0, reason, LAYOUT_SAME }
 #define REFUSE(name, reason)                                                                       \
     { name, NULL, NAME_REFUSE, 0, 0, reason, LAYOUT_SAME }
+#define REL_MLP    "relative positions by an MLP (timm's vit_relpos), which vitrine does not run"
+#define BUFFER     "a buffer computed from the window size"
 #define BOTH(name) SAME(name ".weight"), SAME(name ".bias")
 
 static const struct name_row rows[] = {
@@ -55,6 +60,16 @@ static const struct name_row rows[] = {
     USED("blocks.*.mlp.w3.weight", "blocks.*.mlp.fc2.weight"),
     USED("blocks.*.mlp.w3.bias", "blocks.*.mlp.fc2.bias"),
 
+    /* BEiT, and timm's ViT with bias tables (vision_transformer_relpos.py). */
+    PART("blocks.*.attn.q_bias", "blocks.*.attn.qkv.bias", 0, 3),
+    PART("blocks.*.attn.v_bias", "blocks.*.attn.qkv.bias", 2, 3),
+    SAME("blocks.*.attn.relative_position_bias_table"),
+    SAME("rel_pos_bias.relative_position_bias_table"),
+    USED("blocks.*.attn.rel_pos.relative_position_bias_table",
+         "blocks.*.attn.relative_position_bias_table"),
+    USED("shared_rel_pos.relative_position_bias_table",
+         "rel_pos_bias.relative_position_bias_table"),
+
     DROP("mask_token", "stands for masked patches in pretraining only"),
     DROP("decoder_**", "the decoder of MAE's pretraining"),
     DROP("head.mlp.**", "the projection head of DINO's pretraining"),
@@ -63,7 +78,12 @@ static const struct name_row rows[] = {
     DROP("ibot_head.**", "the projection head of iBOT's pretraining"),
     DROP("n_averaged", "a counter of averaged weights"),
     DROP("num_batches_tracked", "a counter of training"),
-    DROP("blocks.*.attn.relative_position_index", "a buffer computed from the window size"),
+    DROP("blocks.*.attn.relative_position_index", BUFFER),
+    DROP("rel_pos_bias.relative_position_index", BUFFER),
+    DROP("blocks.*.attn.rel_pos.relative_position_index", BUFFER),
+    DROP("shared_rel_pos.relative_position_index", BUFFER),
+    DROP("lm_head.**", "tells the visual tokens of masked patches in BEiT's pretraining"),
+    DROP("cls_pt_layers.**", "the blocks behind BEiT v2's pretraining"),
 
     REFUSE("pre_logits.**",
            "a representation layer before the head (timm up to 0.5), which vitrine does not run"),
@@ -71,8 +91,8 @@ static const struct name_row rows[] = {
            "a norm inside attention (EVA, BEiT-3), which vitrine does not run"),
     REFUSE("blocks.*.mlp.norm.**",
            "a norm inside the MLP (EVA, BEiT-3), which vitrine does not run"),
-    REFUSE("blocks.*.attn.relative_position_bias_table",
-           "relative positions (BEiT), which vitrine's ViT does not run"),
+    REFUSE("blocks.*.attn.rel_pos.mlp.**", REL_MLP),
+    REFUSE("shared_rel_pos.mlp.**", REL_MLP),
     REFUSE("blocks.*.gamma_1_1",
            "parallel branches (DeiT III, three things), which vitrine does not run"),
     REFUSE("blocks.*.gamma_2_1",
@@ -96,4 +116,5 @@ const struct name_origin names_timm = {
     .block = "blocks.",
     .resample = RESAMPLE_BICUBIC_ANTIALIAS,
     .crop_rounding = "half_even",
+    .key_bias_optional = true,
 };

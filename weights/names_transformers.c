@@ -1,7 +1,7 @@
 /*
- * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2 and DINOv2-with-registers of transformers.
- * Both spellings: what files hold (v4, and v5's save_pretrained, which renames back), and v5's own
- * names (save_original_format=False).
+ * names_transformers: the ViT, DeiT, MAE, MSN, DINOv2, DINOv2-with-registers, BEiT and
+ * data2vec-vision of transformers. Both spellings: what files hold (v4, and v5's save_pretrained,
+ * which renames back), and v5's own names (save_original_format=False).
  */
 #include "weights/names.h"
 
@@ -11,8 +11,6 @@
     { source, target, NAME_USE, part, parts, NULL, LAYOUT_SAME }
 #define DROP(name, reason)                                                                         \
     { name, NULL, NAME_DROP, 0, 0, reason, LAYOUT_SAME }
-#define REFUSE(name, reason)                                                                       \
-    { name, NULL, NAME_REFUSE, 0, 0, reason, LAYOUT_SAME }
 #define BOTH(source, target)                                                                       \
     USED(source ".weight", target ".weight"), USED(source ".bias", target ".bias")
 #define PARTS(source, target, part, parts)                                                         \
@@ -25,7 +23,9 @@
     PARTS("encoder.layer.*." source, target, part, parts),                                         \
         PARTS("layers.*." source, target, part, parts)
 
-#define BEIT "relative positions (BEiT, data2vec), which vitrine's ViT does not run"
+#define TABLE    ".relative_position_bias_table"
+#define OUR_BIAS "blocks.*.attn" TABLE
+#define BUFFER   "a buffer computed from the picture's size"
 
 static const struct name_row rows[] = {
     USED("embeddings.cls_token", "cls_token"),
@@ -56,6 +56,15 @@ static const struct name_row rows[] = {
     LAYER("mlp.down_proj", "blocks.*.mlp.fc2"),
     USED("encoder.layer.*.layer_scale1.lambda1", "blocks.*.ls1.gamma"),
     USED("encoder.layer.*.layer_scale2.lambda1", "blocks.*.ls2.gamma"),
+    USED("encoder.layer.*.lambda_1", "blocks.*.ls1.gamma"),
+    USED("encoder.layer.*.lambda_2", "blocks.*.ls2.gamma"),
+    USED("layers.*.lambda_1", "blocks.*.ls1.gamma"),
+    USED("layers.*.lambda_2", "blocks.*.ls2.gamma"),
+    USED("encoder.layer.*.attention.attention.relative_position_bias" TABLE, OUR_BIAS),
+    USED("layers.*.relative_position_bias" TABLE, OUR_BIAS),
+    USED("encoder.relative_position_bias" TABLE, "rel_pos_bias" TABLE),
+    USED("shared_position_bias" TABLE, "rel_pos_bias" TABLE),
+    BOTH("pooler.layernorm", "fc_norm"),
     BOTH("layernorm", "norm"),
     BOTH("classifier", "head"),
     BOTH("cls_classifier", "head"),
@@ -68,15 +77,10 @@ static const struct name_row rows[] = {
     DROP("pooler.dense.bias",
          "the pooler; what vitrine reads is the class token after the last norm"),
 
-    REFUSE("encoder.layer.*.lambda_1", BEIT),
-    REFUSE("encoder.layer.*.lambda_2", BEIT),
-    REFUSE("layers.*.lambda_1", BEIT),
-    REFUSE("layers.*.lambda_2", BEIT),
-    REFUSE("encoder.layer.*.attention.attention.relative_position_bias.**", BEIT),
-    REFUSE("layers.*.relative_position_bias.**", BEIT),
-    REFUSE("encoder.relative_position_bias.**", BEIT),
-    REFUSE("relative_position_bias.**", BEIT),
-    REFUSE("pooler.layernorm.**", "a norm behind the mean (BEiT), which vitrine does not convert"),
+    DROP("encoder.layer.*.attention.attention.relative_position_bias.relative_position_index",
+         BUFFER),
+    DROP("encoder.relative_position_bias.relative_position_index", BUFFER),
+    DROP("lm_head.**", "tells the visual tokens of masked patches in BEiT's pretraining"),
 };
 
 static const char *const prefixes[] = {
@@ -93,5 +97,6 @@ const struct name_origin names_transformers = {
     .block = NULL,
     .resample = RESAMPLE_BICUBIC,
     .crop_rounding = "floor",
+    .key_bias_optional = true,
     .kind = ORIGIN_TRANSFORMERS,
 };

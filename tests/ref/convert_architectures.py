@@ -19,7 +19,7 @@ import torch
 CANONICAL = re.compile(
     r"^((cls|dist|reg)_token|pos_embed|patch_embed\.proj\.(weight|bias)"
     r"|blocks\.\d+\.(attn\.(qkv|proj|[qk]_norm)|norm[12]|mlp\.fc[12])\.(weight|bias)"
-    r"|blocks\.\d+\.ls[12]\.gamma|attn_pool\.latent"
+    r"|blocks\.\d+\.(ls[12]\.gamma|attn\.relative_position_bias_table)|attn_pool\.latent"
     r"|attn_pool\.(q|kv|proj|norm|mlp\.fc1|mlp\.fc2)\.(weight|bias)"
     r"|(norm_pre|norm|fc_norm|head|head_dist)\.(weight|bias))$")
 SWIN = re.compile(
@@ -32,12 +32,21 @@ STATS = {(0.5, 0.5, 0.5): "HALF", (0.485, 0.456, 0.406): "INET", (0.0, 0.0, 0.0)
 ACTIVATION = {"GELU": "ERF", "GELUTanh": "TANH", "QuickGELU": "QUICK", "SiLU": "ERF"}
 
 
+def canonical(model):
+    """The state dict by vitrine's names: BEiT's biases of queries and values are qkv's."""
+    state = {}
+    for key, value in model.state_dict().items():
+        key = key.replace("gamma_1", "ls1.gamma").replace("gamma_2", "ls2.gamma")
+        state[re.sub(r"attn\.[qv]_bias$", "attn.qkv.bias", key)] = value
+    return state
+
+
 def runs(model):
     """Whether vitrine's vit can run it."""
-    block = model.blocks[0]
+    block, state = model.blocks[0], canonical(model)
     norms = {type(m).__name__ for m in model.modules() if "Norm" in type(m).__name__}
-    return (all(CANONICAL.match(k) for k in model.state_dict()) and type(block).__name__ == "Block"
-            and ("norm.weight" in model.state_dict()) != ("fc_norm.weight" in model.state_dict())
+    return (all(CANONICAL.match(k) for k in state) and type(block).__name__ == "Block"
+            and ("norm.weight" in state) != ("fc_norm.weight" in state)
             and norms == {"LayerNorm"} and model.global_pool in ("token", "avg", "map")
             and model.patch_embed.img_size[0] % model.patch_embed.patch_size[0] == 0)
 
@@ -72,19 +81,20 @@ def preprocess(cfg):
 
 
 def row(name, model):
-    state = model.state_dict()
+    state = canonical(model)
     block = model.blocks[0]
     dim = model.embed_dim
     image, patch = model.patch_embed.img_size[0], model.patch_embed.patch_size[0]
     hidden = block.mlp.fc2.weight.shape[1]
     registers = state["reg_token"].shape[1] if "reg_token" in state else 0
-    rows = state["pos_embed"].shape[1] - model.patch_embed.num_patches
+    relative = "blocks.0.attn.relative_position_bias_table" in state
+    rows = 0 if relative else state["pos_embed"].shape[1] - model.patch_embed.num_patches
     flags = [word for word, on in (
         ("CLS", "cls_token" in state), ("DIST", "dist_token" in state), ("POS", rows > 0),
         ("PRE", "norm_pre.weight" in state), ("NQB", "blocks.0.attn.qkv.bias" not in state),
         ("LS", "blocks.0.ls1.gamma" in state), ("FCN", "fc_norm.weight" in state),
         ("QKN", "blocks.0.attn.q_norm.weight" in state),
-        ("GLU", block.mlp.fc1.weight.shape[0] == 2 * hidden)) if on]
+        ("GLU", block.mlp.fc1.weight.shape[0] == 2 * hidden), ("REL", relative)) if on]
     assert ("PRE" in flags) == ("patch_embed.proj.bias" not in state)
     assert rows in (0, model.num_prefix_tokens)
     eps, = {m.eps for m in model.modules() if type(m).__name__ == "LayerNorm"}
@@ -130,7 +140,7 @@ def table():
     for name in sorted(timm.list_models()):
         module = timm.models.model_entrypoint(name).__module__.removeprefix("timm.models.")
         swin = module in ("swin_transformer", "swin_transformer_v2")
-        if not swin and module not in ("vision_transformer", "deit"):
+        if not swin and module not in ("vision_transformer", "deit", "beit"):
             continue
         if re.match(r"test_|.*(radio|tips|_rpn_)", name):
             continue

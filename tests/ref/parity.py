@@ -16,6 +16,7 @@ torchvision: its models with random weights, saved by torch.save and converted w
 model behind the transforms of its default weights. "NAME@S" runs both at S pixels.
 transformers: small models of its classes with random weights, saved by save_pretrained with their image processor, in
 the names of its files and ("CASE/own") in those of its modules; logits, or for models without a head all tokens.
+"CASE@S" runs both at S pixels.
 dinov2: a transformers Dinov2Model folder through `vitrine convert` and `vitrine features`; the reference is
 transformers' model behind transformers' own image processor.
 containers: one timm model as torch.save writes it in many ways (zip, legacy, inside a training checkpoint, behind
@@ -65,7 +66,7 @@ def perturb(model, seed):
             module = name.rsplit(".", 2)[-2] if "." in name else ""
             if ("norm" in name or module.startswith("ln") or name.startswith("features.0.2")) and leaf == "weight":
                 p.copy_(1 + 0.2 * normal(p))
-            elif leaf in ("gamma", "lambda1"):
+            elif leaf in ("gamma", "gamma_1", "gamma_2", "lambda1", "lambda_1", "lambda_2"):
                 p.copy_(0.5 + 0.2 * normal(p))
             elif leaf == "relative_position_bias_table":
                 p.copy_(1.5 * normal(p))
@@ -225,7 +226,13 @@ def transformers_cases():
     bit = dict(size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224}, do_center_crop=True, resample=3, **inet)
     dino = dict(small, patch_size=14, image_size=518)
     heads = dict(num_labels=1000)
+    beit = dict(small, use_relative_position_bias=True)
+    shared = dict(small, use_shared_relative_position_bias=True, use_mean_pooling=False)
     return {
+        "beit": (t.BeitForImageClassification, t.BeitConfig(**beit, **heads), *vit(224, **half)),
+        "beit_shared": (t.BeitForImageClassification, t.BeitConfig(**shared, **heads), *vit(224, **half)),
+        "data2vec_vision": (t.Data2VecVisionForImageClassification, t.Data2VecVisionConfig(**beit, **heads),
+                            *vit(224, **half)),
         "vit": (t.ViTForImageClassification, t.ViTConfig(**small, **heads), *vit(224, **half)),
         "deit": (t.DeiTForImageClassificationWithTeacher, t.DeiTConfig(**small, **heads), "DeiTImageProcessor", crop),
         "swin": (t.SwinForImageClassification, t.SwinConfig(**swin, **heads), *vit(224, resample=3, **inet)),
@@ -261,15 +268,18 @@ def check_transformers(args):
     tokens = os.path.join(args.work, "tokens.npy")
     print(HEADER)
     for number, case in enumerate(args.arch or [c + own for c in cases for own in ("", "/own")]):
-        maker, config, processor, settings = cases[case.partition("/")[0]]
+        name, _, other = case.partition("@")
+        maker, config, processor, settings = cases[name.partition("/")[0]]
         model = maker(config).eval()
         perturb(model, 300 + number)
         processor = getattr(transformers, processor + "Pil", None) or getattr(transformers, processor)
-        processor = processor(**settings)
+        kind, processor = processor, processor(**settings)
         shutil.rmtree(folder, ignore_errors=True)
         model.save_pretrained(folder, save_original_format="/own" not in case)
         processor.save_pretrained(folder)
         run(args.vitrine, "convert", "-q", folder, "-o", converted)
+        if other:
+            processor = kind(**dict(settings, size={"height": int(other), "width": int(other)}))
         want = []
         for path in photos:
             pixels = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"]
@@ -278,7 +288,8 @@ def check_transformers(args):
                 out, logits = reference_outputs(model, pixels)
             want.append(out.numpy().ravel())
         if logits:
-            got = vitrine_logits(args.vitrine, converted, photos, len(want[0]))
+            got = vitrine_logits(args.vitrine, converted, photos, len(want[0]),
+                                 *(["--image-size", other] if other else []))
         else:
             run(args.vitrine, "features", "-q", "-m", converted, "--exif", "ignore", "--image-size", str(size),
                 "--tokens", "all", "-o", tokens, *photos)

@@ -21,8 +21,10 @@ import timm
 import torch
 import torch.nn.functional as F
 from timm.layers import LayerNorm, RmsNorm, SwiGLUPacked, resample_abs_pos_embed
+from timm.models.beit import Beit
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
+from timm.models.vision_transformer_relpos import VisionTransformerRelPos
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -63,13 +65,57 @@ MODELS = {
     "patch14": dict(img_size=(42, 42), patch_size=(14, 14)),
     "resized": dict(run_size=(48, 40)),
     "tanh": dict(act_layer="gelu_tanh"),
+    "beit": dict(kind="beit"),
+    "beit_shared": dict(kind="beit", depth=3, global_pool="token", use_rel_pos_bias=False,
+                        use_shared_rel_pos_bias=True),
+    "beit_rectangle": dict(kind="beit", img_size=(24, 56), embed_dim=36, num_heads=3),
+    "beit_resized": dict(kind="beit", run_size=(48, 40)),
+    "relpos": dict(kind="relpos", img_size=(40, 32)),
 }
+
+
+# Of BEiT and of timm's ViT with bias tables, whose modules take fewer of DEFAULT.
+RELATIVE = {
+    "beit": (Beit, dict(global_pool="avg", use_abs_pos_emb=False, use_rel_pos_bias=True,
+                        use_shared_rel_pos_bias=False, init_values=1.0)),
+    "relpos": (VisionTransformerRelPos, dict(class_token=False, global_pool="avg", qkv_bias=False,
+                                             fc_norm=True, init_values=1.0, rel_pos_type="bias")),
+}
+SHARED_ARGS = ("img_size", "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio",
+               "num_classes", "qkv_bias")
+
+
+def describe(name):
+    """The row of MODELS with its defaults."""
+    row = MODELS[name]
+    return {**DEFAULT, **RELATIVE.get(row.get("kind"), (None, {}))[1], **row}
+
+
+def canonical(net):
+    """The state dict by canonical names: BEiT's q and v biases become qkv's, the key's are 0."""
+    state = {}
+    for key, value in net.state_dict().items():
+        key = key.replace("gamma_1", "ls1.gamma").replace("gamma_2", "ls2.gamma")
+        key = key.replace("attn.rel_pos.", "attn.")
+        if key.endswith("v_bias"):
+            continue
+        if key.endswith("q_bias"):
+            v = net.get_parameter(key.replace("q_bias", "v_bias")).detach()
+            key, value = key.replace("q_bias", "qkv.bias"), torch.cat((value, 0 * value, v))
+        state[key] = value
+    return state
 
 
 def build(model, seed):
     """timm's module, in float64, every parameter drawn from the seed."""
-    ours = ("eps", "distilled", "qk", "swiglu", "run_size", "embed_scale")
+    ours = ("eps", "distilled", "qk", "swiglu", "run_size", "embed_scale", "kind")
     args = {k: v for k, v in model.items() if k not in ours}
+    if "kind" in model:
+        kind, more = RELATIVE[model["kind"]]
+        keys = (*SHARED_ARGS, *more)
+        net = kind(**{k: model[k] for k in keys},
+                   norm_layer=functools.partial(LayerNorm, eps=model["eps"]))
+        return perturbed(net, model, seed)
     if model["swiglu"]:
         args.update(mlp_layer=SwiGLUPacked, act_layer="silu")
     kind = VisionTransformerDistilled if model["distilled"] else VisionTransformer
@@ -80,6 +126,10 @@ def build(model, seed):
             width = model["embed_dim"] // model["num_heads"]
             block.attn.q_norm = RmsNorm(width, eps=model["eps"])
             block.attn.k_norm = RmsNorm(width, eps=model["eps"])
+    return perturbed(net, model, seed)
+
+
+def perturbed(net, model, seed):
     rng = np.random.default_rng(seed)
     with torch.no_grad():
         for name, p in net.named_parameters():
@@ -88,6 +138,8 @@ def build(model, seed):
                 value = 0.7 * draw
             elif "norm" in name and name.endswith("weight") or "gamma" in name:
                 value = 1.0 + 0.4 * draw
+            elif name.endswith("bias_table"):
+                value = draw
             elif p.ndim > 1:
                 value = 1.6 * draw / np.sqrt(p[0].numel())
             else:
@@ -124,19 +176,24 @@ def forward(net, images, layer):
 def config(model, net):
     """/config of weights/README.md."""
     prefix = int(model["class_token"]) + int(model["distilled"]) + model["reg_tokens"]
-    learned = net.pos_embed is not None
-    grid = [i // p for i, p in zip(model["img_size"], model["patch_size"])] if learned else [0, 0]
+    learned = getattr(net, "pos_embed", None) is not None
+    relative = "kind" in model
+    grid = [i // p for i, p in zip(model["img_size"], model["patch_size"])]
+    grid = grid if learned or relative else [0, 0]
     stored = net.pos_embed.shape[1] if learned else 0
     fc2 = net.blocks[0].mlp.fc2
+    position = "learned" if learned else "none"
+    if relative:
+        position = "relative_shared" if getattr(net, "rel_pos_bias", None) else "relative"
     has = lambda m: int(not isinstance(m, torch.nn.Identity))
     return dict(
         image_size=list(model["img_size"]), patch_size=list(model["patch_size"]),
         embed_dim=model["embed_dim"], depth=model["depth"], num_heads=model["num_heads"],
         mlp_hidden=fc2.in_features, num_classes=model["num_classes"],
         class_token=int(model["class_token"]), dist_token=int(model["distilled"]),
-        register_tokens=model["reg_tokens"], position_embedding="learned" if learned else "none",
-        position_grid=grid, position_prefix=stored - grid[0] * grid[1],
-        position_resample="bicubic_antialias", patch_bias=int(not model["pre_norm"]),
+        register_tokens=model["reg_tokens"], position_embedding=position, position_grid=grid,
+        position_prefix=stored - grid[0] * grid[1] if learned else 0,
+        position_resample="geometric" if relative else "bicubic_antialias", patch_bias=int(not model["pre_norm"]),
         pre_norm=int(model["pre_norm"]), qkv_bias=int(model["qkv_bias"]),
         layer_scale=int(model["init_values"] is not None), qk_norm=model["qk"],
         mlp="swiglu" if model["swiglu"] else "mlp", activation=model["act_layer"],
@@ -164,15 +221,18 @@ def check_not_trivial(name, out):
 
 
 def write_model(name, seed):
-    model = {**DEFAULT, **MODELS[name]}
+    model = describe(name)
     net = build(model, seed)
     height, width = model["run_size"] or model["img_size"]
     rng = np.random.default_rng(seed + 1000)
     images = rng.integers(0, 256, (2, height, width, 3), dtype=np.uint8)
     images[1, : height // 2] //= 4  # the two images are of different brightness
     layer = model["depth"] - 1
+    values = config(model, net)
+    parameters = {k: v.numpy().astype(np.float32) for k, v in canonical(net).items()}
+    if "kind" in model and model["run_size"]:
+        net.set_input_size(model["run_size"])
     out = forward(net, images, layer)
-    parameters = {k: v.numpy().astype(np.float32) for k, v in net.state_dict().items()}
     single = forward(net.float(), images, layer)
     for key, value in out.items():
         off = np.abs(value - single[key]).max() / np.abs(value).max()
@@ -184,7 +244,6 @@ def write_model(name, seed):
         set_attributes(f, dict(format="vitrine-model", format_version=1, name=f"vit-{name}",
                                family="vit", architecture=f"test_vit_{name}",
                                source=f"random, seed {seed}", source_sha256="", license="MIT"))
-        values = config(model, net)
         prefix = values.pop("_prefix")
         assert values["position_prefix"] in (0, prefix)
         set_attributes(f.create_group("config"), values)
