@@ -101,7 +101,7 @@ python3 make.py || { echo "not ok - pictures could not be made"; exit 1; }
 run folder -k 3 --predictions folder.csv -f json -o folder.json
 check "a folder a class" exits 0
 check "says 60 images" grep -q '"images":[[:space:]]*60' folder.json
-for form in all.tar all.tar.gz 'shard-{000..001}.tar' x-images-idx4-ubyte; do
+for form in all.tar all.tar.gz 'shard-{000..001}.tar' x-images-idx4-ubyte test_batch.bin; do
     run "$form" -k 3 --predictions other.csv -f json -o other.json
     check "$form: exit status" exits 0
     check "$form: the same predictions" same_rows folder.csv other.csv
