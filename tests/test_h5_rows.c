@@ -1,4 +1,4 @@
-/* test_h5_rows: parts of a dataset: rows of every block length, integers of every width, refusals. */
+/* test_h5_rows: parts of a dataset: every block of rows, integers of every width, refusals. */
 #include "weights/h5.h" // before cmocka.h, which has a macro `fail`
 
 #include <setjmp.h>
