@@ -1,6 +1,6 @@
 /*
- * dataset_forms: what dataset.c shares with the readers of the forms behind dataset.h. A reader is a
- * row of the table in dataset.c: whether it takes what lies there, open, next, close.
+ * dataset_forms: what dataset.c shares with the readers of the forms behind dataset.h. A reader is
+ * a row of the table in dataset.c: whether it takes what lies there, open, next, close.
  */
 #ifndef DATASETS_DATASET_FORMS_H
 #define DATASETS_DATASET_FORMS_H

@@ -198,7 +198,7 @@ static enum status take_number(struct list *list, const char *text) {
 }
 
 static enum status take_line(struct list *list, char *line, bool first) {
-    char *fields[MOST_COLUMNS];
+    char *fields[MOST_COLUMNS] = {line};
     int count;
     TRY(split(list, line, fields, &count));
     if (list->separator == '\0') return take_number(list, fields[0]);
