@@ -106,7 +106,7 @@ enum status plan_problems(const struct plan *plan) MUST_CHECK;
  * CONVERT_MAX_DIM.
  */
 int plan_axis(const struct conversion_tensor *t, int axis);
-/* Notes the fault when the tensor is not there with these dims. */
+/* Counts the tensor, and notes the fault when it is not there with these dims. */
 void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /* name.weight (rows, columns), or (rows) with columns 0; and with `bias` name.bias (rows). */
