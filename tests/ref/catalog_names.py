@@ -72,8 +72,11 @@ def buffers(model):
 
 
 def coordinates(shape, pretrained):
-    """relative_coords_table (1, 2 H - 1, 2 W - 1, 2) of Swin v2: offsets over the window that was trained, to [-8, 8], log."""
-    axes = [(8 * np.arange(1 - (n + 1) // 2, (n + 1) // 2) / ((p or (n + 1) // 2) - 1)) for n, p in zip(shape[1:3], pretrained)]
+    """relative_coords_table (1, 2 H - 1, 2 W - 1, 2) of Swin v2: offsets in units of the window trained, times 8, log."""
+    axes = []
+    for n, trained in zip(shape[1:3], pretrained):
+        side = (n + 1) // 2
+        axes.append(8 * np.arange(1 - side, side) / ((trained or side) - 1))
     table = np.stack(np.meshgrid(*axes, indexing="ij"), -1)[None]
     return torch.from_numpy((np.sign(table) * np.log2(np.abs(table) + 1) / 3).astype(np.float32))
 
@@ -91,7 +94,7 @@ def dinov2_official(model):
     width = state["cls_token"].shape[-1]
     state["pos_embed"] = meta(1, 37 * 37 + 1, width)
     state["mask_token"] = meta(1, width)
-    if any("fc1" in k for k in state) and state["blocks.0.mlp.fc1.weight"].shape[0] == 2 * state["blocks.0.mlp.fc2.weight"].shape[1]:
+    if state["blocks.0.mlp.fc1.weight"].shape[0] == 2 * state["blocks.0.mlp.fc2.weight"].shape[1]:  # SwiGLU
         state = renamed(state, (r"mlp\.fc1", "mlp.w12"), (r"mlp\.fc2", "mlp.w3"))
     return state
 
@@ -353,7 +356,8 @@ def main():
                 wrong = wrong or f"the list says {entry['parameters']} parameters"
             counts[how] += 1
             bad += wrong is not None
-            print(f"| {entry['name']} | {form} | {stored} | {len(state)} | {parameters} | {how} | {wrong or 'ok'} |", flush=True)
+            print(f"| {entry['name']} | {form} | {stored} | {len(state)} | {parameters} | {how} | {wrong or 'ok'} |",
+                  flush=True)
     print(f"{len(entries)} names, {counts['pulled']} files pulled, {counts['planned']} planned, {bad} wrong; "
           f"{time.time() - begun:.0f} s")
     return 1 if bad or not entries else 0
