@@ -6,7 +6,7 @@
 #ifndef TESTS_CONVERT_SAMPLE_H
 #define TESTS_CONVERT_SAMPLE_H
 
-#include "weights/convert.h" // before cmocka.h, which has a macro `fail`
+#include "weights/convert_plan.h" // before cmocka.h, which has a macro `fail`
 #include "weights/h5.h"
 
 #include <math.h>
@@ -359,6 +359,20 @@ struct row {
     enum status status;
 };
 
+/* The counts that are reported are those of what will be written. */
+static inline void check_counts(const struct conversion *c, const char *what) {
+    size_t parameters = 0;
+    for (size_t i = 0; i < c->output_count; i++) {
+        size_t count = 1;
+        for (int d = 0; d < c->outputs[i].rank; d++)
+            count *= c->outputs[i].dims[d];
+        parameters += count;
+    }
+    if (c->tensors != c->output_count || c->parameters != parameters)
+        fail_msg("%s: counts %zu parameters in %zu tensors, writes %zu in %zu", what,
+                 (size_t)c->parameters, c->tensors, parameters, c->output_count);
+}
+
 static inline enum status plan_row(const struct row *row, struct checkpoint *checkpoint,
                                    struct conversion *out) {
     static struct file f;
@@ -379,7 +393,9 @@ static inline enum status plan_row(const struct row *row, struct checkpoint *che
     if (row->dtype) options.dtype = row->dtype;
     memset(out, 0, sizeof *out);
     TRY(checkpoint_open(folder, NULL, checkpoint));
-    return convert_plan(checkpoint, &options, out);
+    TRY(convert_plan(checkpoint, &options, out));
+    check_counts(out, row->what ? row->what : "a row");
+    return ST_OK;
 }
 
 #define TIMM(more) "{\"architecture\":\"vit_tiny_patch16_224\"" more "}"

@@ -1,11 +1,12 @@
 /*
  * test_catalog: every checkpoint that `vitrine pull` offers: a name that can be a file's, an
  * architecture that vitrine runs, an address and a checksum that look like ones, and as many
- * parameters as its architecture has. Counted here from the architecture's row; the table's come
- * from timm (tests/ref/catalog_rows.py), a few more from the origins' documentation.
+ * tensors and parameters demanded of its file as timm's model has (tests/ref/catalog_names.py, which
+ * also pulls such files); a few more from the origins' documentation.
  */
 #include "weights/architectures.h" // before cmocka.h, which has a macro `fail`
 #include "weights/catalog.h"
+#include "weights/convert_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,64 +17,7 @@
 
 #include <cmocka.h>
 
-static uint64_t linear(uint64_t out, uint64_t in, bool bias) {
-    return out * in + (bias ? out : 0);
-}
-
-static uint64_t layernorm(uint64_t width) {
-    return 2 * width;
-}
-
-/* pos_embed, tokens and patch embedding, blocks, norms, head. */
-static uint64_t vit_parameters(const struct architecture *a, int image, int classes) {
-    const uint64_t C = (uint64_t)a->dim, F = (uint64_t)a->hidden, K = (uint64_t)classes;
-    const uint64_t grid = (uint64_t)(image / a->patch), patch = (uint64_t)a->patch;
-    const bool cls = a->flags & ARCH_CLASS, dist = a->flags & ARCH_DIST;
-    const uint64_t prefix = (uint64_t)(cls + dist + a->registers);
-    const bool glu = a->flags & ARCH_SWIGLU, pre = a->flags & ARCH_PRE_NORM;
-    uint64_t block = 2 * layernorm(C) + linear(3 * C, C, !(a->flags & ARCH_NO_QKV_BIAS)) +
-                     linear(C, C, true) + linear(glu ? 2 * F : F, C, true) + linear(C, F, true);
-    uint64_t all = prefix * C + linear(C, 3 * patch * patch, !pre);
-    if (a->flags & ARCH_LAYER_SCALE) block += 2 * C;
-    if (a->flags & ARCH_QK_NORM) block += 2 * layernorm(C / (uint64_t)a->heads);
-    if (a->flags & ARCH_RELATIVE) /* BEiT: a table a block; the key has no bias */
-        block += ((2 * grid - 1) * (2 * grid - 1) + 3) * (uint64_t)a->heads - C;
-    else
-        all += (grid * grid + (a->flags & ARCH_POS_PREFIX ? prefix : 0)) * C;
-    all += (uint64_t)a->depth * block + layernorm(C) + (pre ? layernorm(C) : 0);
-    if (a->pool == POOL_MAP)
-        all += C + linear(C, C, true) + linear(2 * C, C, true) + linear(C, C, true) + layernorm(C) +
-               linear(F, C, true) + linear(C, F, true);
-    return all + (K ? linear(K, C, true) * (dist ? 2 : 1) : 0);
-}
-
-static uint64_t swin_block(const struct swin_config *c, int stage) {
-    const uint64_t C = (uint64_t)c->dim << stage, F = (uint64_t)c->hidden[stage];
-    const uint64_t H = (uint64_t)c->heads[stage];
-    uint64_t block = 2 * layernorm(C) + linear(3 * C, C, c->version == 1) + linear(C, C, true) +
-                     linear(F, C, true) + linear(C, F, true);
-    struct swin_map map;
-    swin_config_map(c, stage, c->image_h, c->image_w, &map);
-    if (c->version == 1)
-        block += (uint64_t)((2 * map.window_h - 1) * (2 * map.window_w - 1)) * H;
-    else /* q_bias, v_bias, logit_scale, cpb_mlp */
-        block += 2 * C + H + linear(SWIN_CPB_HIDDEN, 2, true) + linear(H, SWIN_CPB_HIDDEN, false);
-    return block;
-}
-
-static uint64_t swin_parameters(const struct swin_config *c, int classes) {
-    const uint64_t C = (uint64_t)c->dim, last = C << (c->stages - 1);
-    const uint64_t patch = (uint64_t)c->patch_h;
-    uint64_t all = linear(C, 3 * patch * patch, true) + layernorm(C) + layernorm(last);
-    for (int s = 0; s < c->stages; s++) {
-        const uint64_t from = C << s;
-        all += (uint64_t)c->depths[s] * swin_block(c, s);
-        if (s + 1 < c->stages)
-            all += linear(2 * from, 4 * from, false) +
-                   layernorm(c->version == 1 ? 4 * from : 2 * from);
-    }
-    return all + (classes ? linear((uint64_t)classes, last, true) : 0);
-}
+/* ---- what an architecture demands ------------------------------------------------------------ */
 
 /* Fine-tuned at another size than its row: (name, pixels). */
 static int image_of(const char *name, const struct architecture *a) {
@@ -87,12 +31,95 @@ static int image_of(const char *name, const struct architecture *a) {
     return a->image;
 }
 
-static uint64_t count(const struct catalog_entry *e) {
+/* A tensor whose length the converter takes from the checkpoint. */
+static void give(struct plan *plan, const char *name, int rank, size_t first, size_t second) {
+    struct conversion_tensor *t = &plan->out->outputs[plan->out->output_count++];
+    static const struct tensor given = {.name = "the tensor given"};
+    const size_t dims[] = {first, second, (size_t)plan->out->vit.dim};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->part[0] = &given;
+    t->rank = rank;
+    memcpy(t->dims, dims, sizeof dims);
+}
+
+static void vit_of(const struct architecture *a, int image, int classes, struct vit_config *c) {
+    *c = (struct vit_config){.patch_h = a->patch,
+                             .patch_w = a->patch,
+                             .dim = a->dim,
+                             .depth = a->depth,
+                             .heads = a->heads,
+                             .hidden = a->hidden,
+                             .classes = classes,
+                             .registers = a->registers,
+                             .positions = true,
+                             .pos_grid_h = image / a->patch,
+                             .class_token = a->flags & ARCH_CLASS,
+                             .dist_token = a->flags & ARCH_DIST,
+                             .pre_norm = a->flags & ARCH_PRE_NORM,
+                             .patch_bias = !(a->flags & ARCH_PRE_NORM),
+                             .qkv_bias = !(a->flags & ARCH_NO_QKV_BIAS),
+                             .layer_scale = a->flags & ARCH_LAYER_SCALE,
+                             .swiglu = a->flags & ARCH_SWIGLU,
+                             .fc_norm = a->flags & ARCH_FC_NORM,
+                             .norm = !(a->flags & ARCH_FC_NORM)};
+    if (a->pool == POOL_MAP || (a->flags & ARCH_QK_NORM))
+        fail_msg("%s: its pool or norms have tensors that this test does not count", a->name);
+    if (a->flags & ARCH_POS_PREFIX) c->pos_prefix = vit_config_prefix(c);
+}
+
+/* tensors and parameters of *c: those that convert would demand of the checkpoint. */
+static void count_demanded(const struct catalog_entry *e, struct conversion *c) {
+    struct conversion_tensor given[SWIN_MAX_STAGES] = {0};
+    struct plan plan = {.out = c};
     const struct architecture *a = architecture_find(e->arch);
-    struct swin_config swin;
-    if (!a) return 0;
-    if (architecture_swin(a, &swin)) return swin_parameters(&swin, e->classes);
-    return vit_parameters(a, image_of(e->name, a), e->classes);
+    *c = (struct conversion){.outputs = given};
+    if (!a) fail_msg("%s: no architecture %s", e->name, e->arch);
+    if (!architecture_swin(a, &c->swin)) {
+        vit_of(a, image_of(e->name, a), e->classes, &c->vit);
+        const size_t grid = (size_t)c->vit.pos_grid_h;
+        give(&plan, "pos_embed", 3, 1, grid * grid + (size_t)c->vit.pos_prefix);
+        convert_vit.demand(&plan);
+    } else {
+        c->swin.classes = e->classes;
+        for (int s = 0; c->swin.version == 1 && s < c->swin.stages; s++) {
+            struct swin_map map;
+            char name[64];
+            snprintf(name, sizeof name, "layers.%d.blocks.0.attn.relative_position_bias_table", s);
+            swin_config_map(&c->swin, s, c->swin.image_h, c->swin.image_w, &map);
+            give(&plan, name, 2, (size_t)((2 * map.window_h - 1) * (2 * map.window_w - 1)),
+                 (size_t)c->swin.heads[s]);
+        }
+        convert_swin.demand(&plan);
+    }
+    if (c->tensors != plan.problems.count + c->output_count)
+        fail_msg("%s: the given tensors are not those demanded: %s", e->name, plan.problems.text);
+}
+
+static const struct {
+    const char *name;
+    size_t tensors;
+    uint64_t parameters;
+} golden[] = {
+#include "tests/ref/golden_catalog.h"
+};
+
+static void test_demanded(void **state) {
+    struct catalog_entry e;
+    size_t i = 0;
+    (void)state;
+    for (; catalog_at(i, &e); i++) {
+        struct conversion c;
+        if (i == COUNT_OF(golden) || strcmp(e.name, golden[i].name) != 0)
+            fail_msg("%s: has no golden row (tests/ref/catalog_names.py --golden)", e.name);
+        count_demanded(&e, &c);
+        if (c.tensors != golden[i].tensors || c.parameters != golden[i].parameters ||
+            e.parameters != golden[i].parameters)
+            fail_msg("%s: the list says %llu parameters, convert demands %llu in %zu tensors, "
+                     "timm has %llu in %zu",
+                     e.name, (unsigned long long)e.parameters, (unsigned long long)c.parameters,
+                     c.tensors, (unsigned long long)golden[i].parameters, golden[i].tensors);
+    }
+    assert_int_equal(i, COUNT_OF(golden));
 }
 
 static bool made_of(const char *text, const char *letters) {
@@ -161,12 +188,8 @@ static void test_architectures(void **state) {
     for (size_t i = 0; catalog_at(i, &e); i++) {
         struct preprocess_spec spec;
         const char *tag;
-        if (!architecture_find(e.arch)) fail_msg("%s: no architecture %s", e.name, e.arch);
         if (!architecture_preprocess(e.arch, &spec, &tag))
             fail_msg("%s: no tag %s", e.name, e.arch);
-        if (e.parameters != count(&e))
-            fail_msg("%s: says %llu parameters, its architecture has %llu", e.name,
-                     (unsigned long long)e.parameters, (unsigned long long)count(&e));
         assert_int_equal(catalog_bytes(&e), 4 * e.parameters);
         if (e.top1 != 0 && !(e.top1 > 65 && e.top1 < 90)) fail_msg("%s: top-1 %g", e.name, e.top1);
         if (e.top1 != 0 && e.classes != 1000)
@@ -222,9 +245,9 @@ static void test_documented(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_hashes),     cmocka_unit_test(test_architectures),
-        cmocka_unit_test(test_documented),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_hashes),   cmocka_unit_test(test_architectures),
+        cmocka_unit_test(test_demanded), cmocka_unit_test(test_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,6 +339,7 @@ static const struct {
     {"bad_kecam.h5", "a ViT of keras-cv-attention-models"},
     {"bad_kerascv.h5", "KerasCV's ViT"},
     {"bad_text.weights.h5", "the first is layers/a/vars/0"},
+    {"bad_preset", "bad_preset/image_converter.json: is not a JSON object"},
 };
 
 static void test_hostile_files(void **state) {
@@ -423,6 +424,111 @@ static void test_archive_config(void **state) {
     mem_free(bytes);
 }
 
+/* ---- keras_hub's image converter ------------------------------------------------------------- */
+
+/* As a .keras of a task has it. */
+#define CONVERTER(fields)                                                                          \
+    "{\"config\": {\"preprocessor\": {\"class_name\": \"P\", \"config\": {\"image_converter\": "   \
+    "{\"class_name\": \"ViTImageConverter\", \"config\": {" fields "}}}}}}"
+#define HALVES "\"scale\": 0.00784313725490196, \"offset\": -1.0"
+
+static const struct {
+    const char *config, *want; /* want: the preprocessing, or what the sentence says */
+    bool differs, refused;
+} converters[] = {
+    {CONVERTER("\"image_size\": [32, 24], \"interpolation\": \"bilinear\", " HALVES),
+     "32x24, 1 center bilinear, mean 0.5,0.5,0.5, std 0.5,0.5,0.5", true, false},
+    {CONVERTER("\"image_size\": 16, \"crop_to_aspect_ratio\": false, \"antialias\": true, " HALVES),
+     "16x16, 1 squash bilinear, mean 0.5,0.5,0.5, std 0.5,0.5,0.5", false, false},
+    {CONVERTER("\"image_size\": null, \"interpolation\": \"nearest\", \"scale\": null, "
+               "\"offset\": null"),
+     "8x8, 1 center nearest, mean 0,0,0, std 0.00392157,0.00392157,0.00392157", false, false},
+    /* what the first ViTImageConverter did: scaled, then normalised */
+    {CONVERTER("\"image_size\": [8, 8], \"interpolation\": \"lanczos3\", \"scale\": "
+               "0.00392156862745098, \"norm_mean\": [0.1, 0.2, 0.3], \"norm_std\": 0.25"),
+     "8x8, 1 center lanczos, mean 0.1,0.2,0.3, std 0.25,0.25,0.25", true, false},
+    /* what the first presets said */
+    {CONVERTER("\"height\": 8, \"width\": 16, \"scale\": 0.00392156862745098, \"mean\": [0.1, 0.2, "
+               "0.3], \"variance\": [0.04, 0.25, 1]"),
+     "8x16, 1 center bilinear, mean 0.1,0.2,0.3, std 0.2,0.5,1", true, false},
+    {CONVERTER("\"pad_to_aspect_ratio\": true"), "pads pictures", false, true},
+    {CONVERTER("\"interpolation\": \"lanczos5\""), "interpolation is 'lanczos5', want", false,
+     true},
+    {CONVERTER("\"interpolation\": 3"), "interpolation is no word", false, true},
+    {CONVERTER("\"image_size\": [32]"), "image_size is no (height, width)", false, true},
+    {CONVERTER("\"image_size\": [32, 1e9]"), "image_size is no (height, width)", false, true},
+    {CONVERTER("\"image_size\": 0.5"), "image_size is no number from 1 to 16384", false, true},
+    {CONVERTER("\"scale\": 0"), "scale is neither a number from 1e-06 to 1000 nor three", false,
+     true},
+    {CONVERTER("\"scale\": [1, 1]"), "scale is neither a number", false, true},
+    {CONVERTER("\"offset\": [1, \"1\", 1]"), "offset is neither a number", false, true},
+    {CONVERTER("\"variance\": 0, \"mean\": 0"), "variance is neither a number", false, true},
+    {CONVERTER("\"scale\": 1e-6, \"offset\": 1000"), "mean -3.92157e+06 and std 3921.57", false,
+     true},
+};
+
+static const char *describe_pictures(const struct conversion *c, bool *differs) {
+    static char text[200];
+    const struct preprocess_spec *p = &c->preprocess;
+    *differs = false;
+    for (size_t i = 0; i < c->info.notes; i++)
+        *differs |= strcmp(c->info.note_names[i], "preprocess_differs") == 0;
+    snprintf(text, sizeof text, "%dx%d, %g %s %s, mean %g,%g,%g, std %g,%g,%g", p->height, p->width,
+             p->crop_pct, p->crop_mode, p->interpolation, p->mean[0], p->mean[1], p->mean[2],
+             p->std[0], p->std[1], p->std[2]);
+    return text;
+}
+
+static void test_converters(void **state) {
+    (void)state;
+    const struct convert_options options = {.dtype = DT_F32};
+    uint8_t *bytes;
+    size_t size;
+    assert_int_equal(file_read(KERAS "hub_classifier.weights.h5", 1 << 20, &bytes, &size), ST_OK);
+    for (size_t i = 0; i < COUNT_OF(converters); i++) {
+        const char *want = converters[i].want, *said;
+        const struct sample_member members[] = {
+            {"config.json", (const uint8_t *)converters[i].config, strlen(converters[i].config)},
+            {"model.weights.h5", bytes, size}};
+        struct sample s = sample_pack(members, 2, 1);
+        struct checkpoint c;
+        struct conversion got;
+        bool differs = false;
+        assert_int_equal(parse_archive(&s, &c), ST_OK);
+        const enum status st = convert_plan(&c, &options, &got);
+        said = st == ST_OK ? describe_pictures(&got, &differs) : fail_message();
+        if ((st != ST_OK) != converters[i].refused || !strstr(said, want) ||
+            differs != converters[i].differs)
+            fail_msg("%s: '%s', expected '%s'", converters[i].config, said, want);
+        if (st == ST_OK) conversion_release(&got);
+        container_release(&c);
+        free(s.bytes);
+    }
+    mem_free(bytes);
+}
+
+/* A preset's folder has it in files of its own; --preprocess goes over it. */
+static void test_preset_converter(void **state) {
+    (void)state;
+    static const char *const over[] = {"crop_mode=center"};
+    static const char values[] = "bicubic, mean 0.485,0.456,0.406, std 0.229,0.224,0.225";
+    for (size_t i = 0; i < 2; i++) {
+        const struct convert_options options = {
+            .dtype = DT_F32, .preprocess = over, .preprocess_count = i};
+        struct checkpoint c;
+        struct conversion got;
+        bool differs;
+        char want[120];
+        snprintf(want, sizeof want, "8x8, 1 %s %s", i ? "center" : "squash", values);
+        assert_int_equal(checkpoint_open(KERAS "preset", NULL, &c), ST_OK);
+        assert_int_equal(convert_plan(&c, &options, &got), ST_OK);
+        assert_string_equal(describe_pictures(&got, &differs), want);
+        assert_true(differs);
+        conversion_release(&got);
+        checkpoint_release(&c);
+    }
+}
+
 /* Cut in many places: a sentence. (Bytes that change are fuzz_h5's and test_npz's.) */
 static void test_cut_files(void **state) {
     (void)state;
@@ -455,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_places),          cmocka_unit_test(test_names),
         cmocka_unit_test(test_changed_tensors), cmocka_unit_test(test_hostile_files),
         cmocka_unit_test(test_likely),          cmocka_unit_test(test_archive_config),
+        cmocka_unit_test(test_converters),      cmocka_unit_test(test_preset_converter),
         cmocka_unit_test(test_cut_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,8 @@ static void print_model(const struct conversion *c) {
                list_text(s->heads, s->stages, heads, sizeof heads),
                list_text(s->window, s->stages, windows, sizeof windows),
                vit_activation_name(s->activation), s->norm_eps);
-    printf(", %d classes\n", c->classes);
+    printf(", %d classes\nparameters %llu in %zu tensors\n", c->classes,
+           (unsigned long long)c->parameters, c->tensors);
 }
 
 static void print_report(const struct conversion *c, bool all) {

@@ -21,6 +21,7 @@ struct checkpoint {
     size_t count;
     char *config_json;       /* text of config.json beside the weights, or NULL; owned */
     char *preprocessor_json; /* text of preprocessor_config.json, or NULL; owned */
+    char *converter_json;    /* text of keras_hub's ImageConverter's config, or NULL; owned */
     char sha256[65];         /* of the weight file(s), hexadecimal; "" until checkpoint_hash */
     void *map;               /* the file, mapped; NULL when shards hold the tensors */
     size_t map_size;

@@ -37,6 +37,8 @@ struct conversion {
     struct vit_config vit;
     struct swin_config swin;
     int classes, image_h, image_w; /* of either */
+    size_t tensors;                /* that its parameters are stored in */
+    uint64_t parameters;           /* numbers in them; UINT64_MAX: more than that */
     struct preprocess_spec preprocess;
     struct model_info info;
     struct convert_row *rows;

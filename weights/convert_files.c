@@ -92,7 +92,9 @@ enum status json_ints(const cJSON *object, const char *file, const char *key, in
 enum status plan_parse_files(struct plan *plan) {
     const struct checkpoint *c = plan->checkpoint;
     if (c->config_json) TRY(parse_text(c->config_json, CONFIG, &plan->config));
-    if (c->preprocessor_json)
+    if (c->converter_json)
+        TRY(parse_text(c->converter_json, CONVERT_KERAS_CONVERTER, &plan->processor));
+    else if (c->preprocessor_json)
         TRY(parse_text(c->preprocessor_json, "preprocessor_config.json", &plan->processor));
     bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture")) ||
                 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(plan->config, "model_args"));

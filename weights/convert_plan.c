@@ -313,6 +313,16 @@ int plan_axis(const struct conversion_tensor *t, int axis) {
     return t && axis < t->rank && t->dims[axis] <= CONVERT_MAX_DIM ? (int)t->dims[axis] : 0;
 }
 
+static void count_demanded(struct conversion *c, int rank, const size_t *sizes) {
+    size_t count = 1;
+    bool fits = true;
+    for (int i = 0; i < rank; i++)
+        fits = fits && size_mul(count, sizes[i], &count);
+    c->tensors++;
+    c->parameters =
+        fits && count <= UINT64_MAX - c->parameters ? c->parameters + count : UINT64_MAX;
+}
+
 void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...) {
     char name[NAME_MAX_LENGTH], is[96], want[96];
     size_t sizes[TENSOR_MAX_RANK];
@@ -328,6 +338,7 @@ void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, 
         same = same && t->dims[i] == sizes[i];
     }
     shape_text(sizes, rank, want, sizeof want);
+    count_demanded(plan->out, rank, sizes);
     if (!t)
         problems_add(&plan->problems, "%s%s%s is missing", name, empty ? "" : " ",
                      empty ? "" : want);

@@ -8,6 +8,7 @@
  *   convert_swin_config.c  what its tensors do not say: windows, the picture's size
  *   convert_files.c        JSON and the config files
  *   convert_torchvision.c  what torchvision says of its published weights
+ *   convert_keras.c        how keras_hub prepares pictures
  *   convert_arch.c         which row of the architecture table
  *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
  *   convert_labels.c       the classes' names, by config.json
@@ -24,7 +25,8 @@
 #define CONVERT_MAX_DEPTH 1000
 #define CONVERT_MAX_DIM   ((size_t)1 << 24) /* of any axis: three times it fits an int */
 
-#define CONVERT_CONFIG_FILE "config.json"
+#define CONVERT_CONFIG_FILE     "config.json"
+#define CONVERT_KERAS_CONVERTER "keras_hub's image converter"
 
 struct cJSON;
 
@@ -62,7 +64,7 @@ struct plan {
     size_t row_capacity;
 
     /* convert_files.c, convert_arch.c: the config files, and what they said. */
-    struct cJSON *config, *processor; /* owned; NULL without */
+    struct cJSON *config, *processor; /* owned; NULL without. transformers' or keras_hub's */
     bool timm_config, transformers_config;
     const struct architecture *arch; /* the row that applies, or NULL */
     const char *arch_name;           /* with its tag, if it was given one */
@@ -109,7 +111,7 @@ enum status plan_problems(const struct plan *plan) MUST_CHECK;
  * CONVERT_MAX_DIM.
  */
 int plan_axis(const struct conversion_tensor *t, int axis);
-/* Notes the fault when the tensor is not there with these dims. */
+/* Counts the tensor, and notes the fault when it is not there with these dims. */
 void plan_expect(struct plan *plan, int rank, const int *dims, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /* name.weight (rows, columns), or (rows) with columns 0; and with `bias` name.bias (rows). */
@@ -139,6 +141,11 @@ enum status plan_settle_preprocess(struct plan *plan) MUST_CHECK;
  * that it publishes; *out (or NULL) then has their preprocessing. NULL: another origin or size.
  */
 const char *plan_torchvision(const struct plan *plan, struct preprocess_spec *out);
+/*
+ * keras_hub's ImageConverter, plan->processor, into *out, which has the model's size; a note where
+ * its resize is another.
+ */
+enum status plan_keras_preprocess(struct plan *plan, struct preprocess_spec *out) MUST_CHECK;
 /* id2label of transformers' config.json into plan->out, unless labels are given. */
 enum status plan_labels(struct plan *plan) MUST_CHECK;
 /* crop_pct for which a picture of `crop` comes out of one resized to `resize`; false: none. */

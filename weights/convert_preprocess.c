@@ -1,8 +1,9 @@
 /*
  * convert_preprocess: how a picture is prepared. In this order: pretrained_cfg of timm's
  * config.json (fields it lacks as timm fills them: crop_pct 0.875, bicubic, centre, ImageNet's
- * mean and std); transformers' preprocessor_config.json; torchvision's table; the architecture's
- * row. Then --preprocess KEY=VALUE over it.
+ * mean and std); keras_hub's image converter (convert_keras.c); transformers'
+ * preprocessor_config.json; torchvision's table; the architecture's row. Then --preprocess
+ * KEY=VALUE over it.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -296,6 +297,9 @@ enum status plan_settle_preprocess(struct plan *plan) {
     if (plan->timm_config && cJSON_IsObject(cfg)) {
         TRY(timm_preprocess(cfg, out));
         from = CONFIG;
+    } else if (plan->checkpoint->converter_json) {
+        TRY(plan_keras_preprocess(plan, out));
+        from = CONVERT_KERAS_CONVERTER;
     } else if (plan->origin->kind == ORIGIN_TRANSFORMERS && plan->processor) {
         TRY(transformers_preprocess(plan->processor, out));
         from = PROCESSOR;

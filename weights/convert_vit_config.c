@@ -223,6 +223,7 @@ static enum status fold_class_row(struct plan *plan, struct conversion_tensor *p
     token->add = pos->part[0];
     pos->skip = pos->dims[2];
     pos->dims[1]--;
+    plan->out->parameters -= pos->dims[2];
     shape_text(pos->dims, pos->rank, is, sizeof is);
     mem_free(row->reason);
     row->action = "merged";

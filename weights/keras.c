@@ -141,24 +141,59 @@ static enum status read_bytes(struct checkpoint *out, const uint8_t *bytes, size
 /* ---- config ---------------------------------------------------------------------------------- */
 
 #define VIT_CLASSIFIER "ViTImageClassifier"
+#define CONVERTER      "ImageConverter" /* what the names of its classes end in */
+
+static enum status parse_config(struct checkpoint *out, const char *text, size_t size,
+                                cJSON **json) {
+    *json = NULL;
+    if (size > JSON)
+        return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
+                    size, JSON);
+    *json = cJSON_ParseWithLength(text, size);
+    return ST_OK;
+}
+
+static bool is_converter(const cJSON *json) {
+    const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
+    const char *name = cJSON_IsString(class) ? class->valuestring : "";
+    const size_t length = strlen(name), suffix = strlen(CONVERTER);
+    return length >= suffix && strcmp(name + length - suffix, CONVERTER) == 0;
+}
+
+/*
+ * The config of the image converter that an object is (image_converter.json), that a preprocessor
+ * has (preprocessor.json) or a task with one; the first that is found stays.
+ */
+static enum status take_converter(struct checkpoint *out, const cJSON *json) {
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
+    char *text;
+    while (cJSON_IsObject(config) && !is_converter(json)) {
+        json = cJSON_GetObjectItemCaseSensitive(config, "image_converter");
+        if (!json) json = cJSON_GetObjectItemCaseSensitive(config, "preprocessor");
+        config = cJSON_GetObjectItemCaseSensitive(json, "config");
+    }
+    if (!cJSON_IsObject(config) || out->converter_json) return ST_OK;
+    text = cJSON_PrintUnformatted(config);
+    if (text) out->converter_json = str_copy(text);
+    cJSON_free(text);
+    return out->converter_json ? ST_OK : ST_NOMEM;
+}
 
 /* {"config": {"pooling": ..., "backbone": {"config": {"layer_norm_epsilon": ...}}}} or without. */
 static enum status take_config(struct checkpoint *out, const char *text, size_t size) {
-    cJSON *json = size <= JSON ? cJSON_ParseWithLength(text, size) : NULL;
+    cJSON *json;
+    TRY(parse_config(out, text, size, &json));
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
     const cJSON *pooling = cJSON_GetObjectItemCaseSensitive(config, "pooling");
     const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
     const bool vit = cJSON_IsString(class) && strcmp(class->valuestring, VIT_CLASSIFIER) == 0;
     const cJSON *backbone = cJSON_GetObjectItemCaseSensitive(config, "backbone"), *eps;
-    enum status st = ST_OK;
-    if (size > JSON)
-        return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
-                    size, JSON);
+    enum status st = take_converter(out, json);
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
     eps = cJSON_GetObjectItemCaseSensitive(config, "layer_norm_epsilon");
     if (cJSON_IsNumber(eps) && eps->valuedouble >= 1e-15 && eps->valuedouble <= 0.1)
         out->norm_eps = eps->valuedouble;
-    else if (eps)
+    else if (st == ST_OK && eps)
         st = fail(ST_FORMAT, "%s: layer_norm_epsilon of its config is no number from 1e-15 to 0.1",
                   out->weights_path);
     if (st == ST_OK && vit && cJSON_IsString(pooling) && strcmp(pooling->valuestring, "token") != 0)
@@ -180,6 +215,26 @@ static enum status map_beside(struct checkpoint *out, const char *name, char **p
     return access(*path, F_OK) == 0 ? checkpoint_map(out, *path, bytes, size) : ST_OK;
 }
 
+/* How a preset prepares pictures: the same twice, where both files are there. */
+static enum status read_converter(struct checkpoint *out) {
+    static const char *const names[] = {"image_converter.json", "preprocessor.json"};
+    enum status st = ST_OK;
+    for (size_t i = 0; i < COUNT_OF(names) && st == ST_OK && !out->converter_json; i++) {
+        const uint8_t *bytes = NULL;
+        char *path = NULL;
+        cJSON *json = NULL;
+        size_t size = 0;
+        st = map_beside(out, names[i], &path, &bytes, &size);
+        if (st == ST_OK && bytes) st = parse_config(out, (const char *)bytes, size, &json);
+        if (st == ST_OK && bytes && !cJSON_IsObject(json))
+            st = fail(ST_FORMAT, "%s: is not a JSON object", path);
+        if (st == ST_OK) st = take_converter(out, json);
+        cJSON_Delete(json);
+        mem_free(path);
+    }
+    return st;
+}
+
 /* A preset of keras_hub keeps the head beside the backbone: it comes in as "task/...". */
 static enum status read_preset(struct checkpoint *out) {
     const size_t length = strlen(out->weights_path), name = strlen(WEIGHTS);
@@ -192,6 +247,7 @@ static enum status read_preset(struct checkpoint *out) {
     if (st == ST_OK && bytes) st = read_bytes(out, bytes, size, path, "task/");
     mem_free(path);
     TRY(st);
+    TRY(read_converter(out));
     st = map_beside(out, "task.json", &path, &bytes, &size);
     if (st == ST_OK && bytes) st = take_config(out, (const char *)bytes, size);
     mem_free(path);

@@ -9,7 +9,8 @@
  * Names become paths below the weights' root. In legacy files they begin with the layer's name once
  * ("vit/tf_vi_t_model/vit/embeddings/cls_token:0" is "vit/embeddings/cls_token"). Of Keras' own
  * config.json (in a .keras, beside a preset's weights) only what names and shapes do not say is
- * looked at: the norms' eps and how a ViT's classifier pools.
+ * looked at: the norms' eps, how a ViT's classifier pools, and how keras_hub's image converter
+ * prepares pictures (which a preset has in files of its own).
  */
 #ifndef WEIGHTS_KERAS_H
 #define WEIGHTS_KERAS_H

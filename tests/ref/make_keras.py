@@ -11,6 +11,7 @@ Keras writes, to see that names and layouts are its own; transformers' TensorFlo
 modeling_tf_vit.py and modeling_tf_utils.py. Needs h5py, numpy, safetensors; for --check keras, keras_hub, torch.
 """
 import io
+import json
 import os
 import sys
 import zipfile
@@ -187,6 +188,17 @@ def archive(target, arrays, method):
             z.writestr(zipfile.ZipInfo(name), text, method)
 
 
+def converter():
+    """keras_hub's ViTImageConverter as it serialises itself: ImageNet's mean and standard deviation."""
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    return {"module": "keras_hub.src.models.vit.vit_image_converter", "class_name": "ViTImageConverter",
+            "config": {"name": "vi_t_image_converter", "trainable": True, "image_size": [8, 8],
+                       "scale": [1 / 255 / s for s in std], "offset": [-m / s for m, s in zip(mean, std)],
+                       "interpolation": "bicubic", "antialias": False, "crop_to_aspect_ratio": False,
+                       "pad_to_aspect_ratio": False, "bounding_box_format": "yxyx"},
+            "registered_name": "keras_hub>ViTImageConverter"}
+
+
 def hostile(folder):
     small = {"layers/a/vars/0": np.arange(64, dtype="<f4")}
     path = lambda name: os.path.join(folder, "bad_" + name)
@@ -212,6 +224,10 @@ def hostile(folder):
         f["layers/a"] = h5py.ExternalLink("other.h5", "/x")
     with h5py.File(path("other.h5"), "w") as f:
         f["x"] = np.float32(1)
+    os.makedirs(path("preset"), exist_ok=True)
+    write(path("preset/model.weights.h5"), small)
+    with open(path("preset/image_converter.json"), "w") as f:
+        f.write("[]")
     with zipfile.ZipFile(path("no_weights.keras"), "w") as z:
         z.writestr(zipfile.ZipInfo("a/model.weights.h5"), "x")
     with zipfile.ZipFile(path("bomb.keras"), "w") as z:
@@ -242,7 +258,10 @@ def check(folder, state):
                                             num_heads=HEADS, hidden_dim=width, mlp_dim=hidden)
     fill(backbone, hub(state), lambda p: p)
     backbone.save_weights(os.path.join(folder, "hub.weights.h5"))
-    task = keras_hub.models.ViTImageClassifier(backbone=backbone, num_classes=len(state["head.bias"]))
+    preprocessor = keras_hub.models.ViTImageClassifierPreprocessor(
+        image_converter=keras.saving.deserialize_keras_object(converter()))
+    task = keras_hub.models.ViTImageClassifier(backbone=backbone, num_classes=len(state["head.bias"]),
+                                               preprocessor=preprocessor)
     task.output_dense.set_weights([state["head.weight"].T, state["head.bias"]])
     task.save_weights(os.path.join(folder, "hub_classifier.weights.h5"))
     task.save(os.path.join(folder, "hub_classifier.keras"))
@@ -283,6 +302,10 @@ def main():
         f.write('{"class_name": "ViTBackbone", "config": {"layer_norm_epsilon": 1e-05}}\n')
     with open(path("preset/task.json"), "w") as f:
         f.write('{"class_name": "ViTImageClassifier", "config": {"pooling": "token"}}\n')
+    with open(path("preset/preprocessor.json"), "w") as f:
+        json.dump({"class_name": "ViTImageClassifierPreprocessor", "config": {"image_converter": converter()}}, f)
+    with open(path("preset/image_converter.json"), "w") as f:
+        json.dump(converter(), f)
     if len(sys.argv) < 3:
         write(path("hub_swin.weights.h5"), hub_swin(load_file(f"{HERE}/containers/swin.safetensors")))
         hostile(folder)
