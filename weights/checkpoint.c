@@ -134,8 +134,7 @@ static enum status read_beside(const char *folder, const char *name, char **out)
     char *path = str_format("%s/%s", folder, name);
     if (!path) return ST_NOMEM;
     if (stat(path, &info) == 0) {
-        if (!S_ISREG(info.st_mode)) TRY_OUT(fail(ST_IO, "%s: is no regular file", path));
-        TRY_OUT(file_read(path, CONFIG_MAX, &bytes, &size));
+        TRY_OUT(file_read_regular(path, CONFIG_MAX, &bytes, &size));
         if (memchr(bytes, 0, size)) {
             st = fail(ST_FORMAT, "%s: is no text", path);
             goto out;

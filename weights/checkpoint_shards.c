@@ -16,7 +16,7 @@ bool checkpoint_is_index(const char *path) {
 static enum status read_index(const char *path, cJSON **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    TRY(file_read(path, INDEX_MAX, &bytes, &size));
+    TRY(file_read_regular(path, INDEX_MAX, &bytes, &size));
     *out = cJSON_ParseWithLength((const char *)bytes, size);
     mem_free(bytes);
     if (cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(*out, "weight_map"))) return ST_OK;

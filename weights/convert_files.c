@@ -144,7 +144,7 @@ enum status plan_timm_settings(struct plan *plan, const char *const *known, size
                         arg->string ? arg->string : "a value without name");
     }
     TRY(json_word(pretrained, CONFIG, "license", &license));
-    if (license && !(plan->out->info.license = str_copy(license))) return ST_NOMEM;
+    if (license && !(plan->out->info.license = str_printable(license))) return ST_NOMEM;
     return ST_OK;
 }
 

@@ -41,23 +41,6 @@ static const struct {
               {"F8_E5M2FNUZ", DT_OTHER, 8}, {"F4", DT_OTHER, 4},      {"F6_E2M3", DT_OTHER, 6},
               {"F6_E3M2", DT_OTHER, 6}};
 
-/* Bytes of the UTF-8 sequence at s, 0 when it is none (overlong forms and surrogates included). */
-static size_t utf8_length(const uint8_t *s, size_t left) {
-    size_t length = s[0] < 0x80   ? 1
-                    : s[0] < 0xc2 ? 0
-                    : s[0] < 0xe0 ? 2
-                    : s[0] < 0xf0 ? 3
-                    : s[0] < 0xf5 ? 4
-                                  : 0;
-    if (length > left) return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    }
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)) return 0;
-    if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
-    return length;
-}
-
 /* Steps over the string that begins after the quote at *at. */
 static enum status scan_string(const uint8_t *json, size_t size, size_t *at, const char *path) {
     size_t i = *at;
