@@ -273,7 +273,20 @@ static void test_foreign(void **state) {
         {FILE_TEXT("\x93NUMPY\x01\x00"), "one NumPy array (.npy) without a name"},
         {FILE_TEXT("GGUF\x03\x00\x00\x00"), "a GGUF file"},
         {FILE_TEXT("\x1f\x8b\x08\x00\x00\x00\x00\x00"), "gzip"},
-        {FILE_TEXT("abc"), "3 bytes are no safetensors file"},
+        {FILE_TEXT("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "an empty zip archive"},
+        {FILE_TEXT("L119547037146038801333356L\n.L1001L\n."),
+         "a PyTorch file pickled with protocol 0 or 1"},
+        {FILE_TEXT("(dp0\nVa\np1\nI1\ns."), "a Python pickle of protocol 0 or 1"},
+        {FILE_TEXT("ccollections\nOrderedDict\np0\n(tRp1\n."), "a Python pickle of protocol 0"},
+        {FILE_TEXT("}q\x01U\x01aq\x02K\x01s."), "a Python pickle of protocol 0 or 1"},
+        {FILE_TEXT("Not Found: the model was moved\n"), "is a text file"},
+        {FILE_TEXT("Gr\xfc\xdf"
+                   "e, one line of Latin-1"),
+         "is a text file"},
+        {FILE_TEXT("abc"), "3 bytes are no checkpoint"},
+        {FILE_TEXT("\x02\0\0\0\0\0\0\0{"), "9 bytes are no checkpoint"},
+        {FILE_TEXT("\x01\x02\x03\x04\0\0\0\0\xff\xff\xff\xff"), "of no kind that is known"},
+        {FILE_TEXT("\xff\0\0\0\0\0\0\0{}"), "a safetensors header of 255 bytes"},
     };
     char path[] = "/tmp/vitrine-foreign-XXXXXX";
     struct checkpoint checkpoint;
