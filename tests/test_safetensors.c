@@ -207,9 +207,9 @@ static void test_length(void **state) {
     static const struct {
         uint64_t length;
         const char *says;
-    } rows[] = {{UINT64_MAX, "at most 100000000"}, {100000001, "at most 100000000"},
-                {100000000, "in a file of"},       {1000, "in a file of"},
-                {UINT64_MAX - 7, "at most"},       {0, "not a JSON object"},
+    } rows[] = {{UINT64_MAX, "at most 33554432"}, {33554433, "at most 33554432"},
+                {33554432, "in a file of"},       {1000, "in a file of"},
+                {UINT64_MAX - 7, "at most"},      {0, "not a JSON object"},
                 {1, "not a JSON object"}};
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -223,6 +223,35 @@ static void test_length(void **state) {
             assert_non_null(strstr(fail_message(), "no safetensors file"));
         }
         free(bytes);
+    }
+}
+
+/* Tensors of no bytes: as many as are taken, and one more, which is said before any is made. */
+static void test_count(void **state) {
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        const size_t wanted = TENSORS_MAX + more, room = wanted * 80 + 8;
+        char *header = malloc(room);
+        size_t used = 1, size, count = 0;
+        struct tensor *tensors = NULL;
+        assert_non_null(header);
+        header[0] = '{';
+        for (size_t i = 0; i < wanted; i++)
+            used += (size_t)snprintf(
+                header + used, room - used,
+                "%s\"%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "",
+                i);
+        if (more) /* metadata has its own place, no tensor's */
+            used += (size_t)snprintf(header + used, room - used, ",\"__metadata__\":{}");
+        snprintf(header + used, room - used, "}");
+        uint8_t *bytes = build(header, used + 1, 0, &size);
+        enum status st = safetensors_parse(bytes, size, "file", &tensors, &count);
+        assert_int_equal(st, more ? ST_NOMEM : ST_OK);
+        if (more) assert_non_null(strstr(fail_message(), "lists more than 65536 tensors"));
+        if (!more) assert_int_equal(count, TENSORS_MAX);
+        release(tensors, count);
+        free(bytes);
+        free(header);
     }
 }
 
@@ -326,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
         cmocka_unit_test(test_length),  cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_foreign), cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "weights/h5.h"
+#include "weights/json.h"
 #include "weights/zip.h"
 
 #define MAGIC   "\x89HDF\r\n\x1a\n"
@@ -144,16 +145,17 @@ static enum status read_bytes(struct checkpoint *out, const uint8_t *bytes, size
 
 /* {"config": {"pooling": ..., "backbone": {"config": {"layer_norm_epsilon": ...}}}} or without. */
 static enum status take_config(struct checkpoint *out, const char *text, size_t size) {
-    cJSON *json = size <= JSON ? cJSON_ParseWithLength(text, size) : NULL;
+    cJSON *json = NULL;
+    if (size > JSON)
+        return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
+                    size, JSON);
+    if (json_parse(text, size, CONFIG, &json) != ST_OK) return ST_OK; /* it says nothing */
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
     const cJSON *pooling = cJSON_GetObjectItemCaseSensitive(config, "pooling");
     const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
     const bool vit = cJSON_IsString(class) && strcmp(class->valuestring, VIT_CLASSIFIER) == 0;
     const cJSON *backbone = cJSON_GetObjectItemCaseSensitive(config, "backbone"), *eps;
     enum status st = ST_OK;
-    if (size > JSON)
-        return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
-                    size, JSON);
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
     eps = cJSON_GetObjectItemCaseSensitive(config, "layer_norm_epsilon");
     if (cJSON_IsNumber(eps) && eps->valuedouble >= 1e-15 && eps->valuedouble <= 0.1)
