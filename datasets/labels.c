@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* Far above any real list: ImageNet-22k is 1 MB. */
-#define LABELS_FILE_LIMIT ((size_t)64 << 20)
+/* Far above any real list: ImageNet-22k is 1 MB and 21841 classes. */
+#define LABELS_FILE_LIMIT ((size_t)16 << 20)
+#define LABELS_MOST       ((size_t)1000000)
 
 void labels_release(struct labels *labels) {
     for (int i = 0; i < labels->count; i++) {
@@ -50,20 +51,6 @@ enum status labels_builtin(struct labels *labels, const char *name) {
     if (strcmp(name, "imagenet-1k") != 0)
         return fail(ST_USAGE, "there are no built-in labels '%s'; there is 'imagenet-1k'", name);
     return labels_set(labels, 1000, imagenet_1k_ids, imagenet_1k_names);
-}
-
-/* Bytes of the UTF-8 character at p; 0 for overlong forms, surrogates and above U+10FFFF. */
-static size_t utf8_length(const uint8_t *p, size_t left) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = p[0] < 0x80 ? 1 : p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-    uint32_t code = length == 1 ? p[0] : p[0] & (0xFFu >> (length + 1));
-    if ((p[0] >= 0x80 && p[0] < 0xC2) || p[0] > 0xF4 || length > left) return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((p[i] & 0xC0) != 0x80) return 0;
-        code = code << 6 | (p[i] & 0x3Fu);
-    }
-    if (code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
-    return length;
 }
 
 static char *text_slice(const uint8_t *text, size_t length) {
@@ -114,6 +101,8 @@ static enum status labels_parse(struct labels *labels, const uint8_t *text, size
     for (p = text; p < end; p = next, count++)
         line_length(p, end, &next);
     if (count == 0) return fail(ST_FORMAT, "is empty, want a label a line");
+    if (count > LABELS_MOST)
+        return fail(ST_FORMAT, "has %zu lines, at most %zu classes are taken", count, LABELS_MOST);
     TRY(labels_alloc(&fresh, count));
     count = 0;
     for (p = text; p < end; p = next, count++) {
@@ -132,7 +121,7 @@ enum status labels_read(struct labels *labels, const char *path) {
     uint8_t *text;
     size_t size;
     enum status st;
-    TRY(file_read(path, LABELS_FILE_LIMIT, &text, &size));
+    TRY(file_read_regular(path, LABELS_FILE_LIMIT, &text, &size));
     st = labels_parse(labels, text, size);
     mem_free(text);
     return st == ST_OK ? ST_OK : fail_prefix(st, path);

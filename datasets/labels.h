@@ -23,7 +23,8 @@ enum status labels_builtin(struct labels *labels, const char *name) MUST_CHECK;
 /*
  * A text file, one class a line, in class order: "id<TAB>name", or a name alone (then the id is the
  * name). UTF-8; CRLF, a byte order mark and a final line without newline are accepted; empty lines,
- * control bytes and other encodings are refused by line number. The sentence begins with the path.
+ * control bytes and other encodings are refused by line number; so is what is no regular file, more
+ * than 16 MiB or a million classes. The sentence begins with the path.
  */
 enum status labels_read(struct labels *labels, const char *path) MUST_CHECK;
 

@@ -99,6 +99,95 @@ char *str_format(const char *fmt, ...) {
     return text;
 }
 
+size_t utf8_length(const void *text, size_t left) {
+    const uint8_t *at = text;
+    uint8_t low = 0x80, high = 0xbf;
+    const size_t length = at[0] < 0x80   ? 1
+                          : at[0] < 0xc2 ? 0
+                          : at[0] < 0xe0 ? 2
+                          : at[0] < 0xf0 ? 3
+                          : at[0] < 0xf5 ? 4
+                                         : 0;
+    if (at[0] == 0xe0) low = 0xa0;  /* overlong */
+    if (at[0] == 0xed) high = 0x9f; /* surrogates */
+    if (at[0] == 0xf0) low = 0x90;  /* overlong */
+    if (at[0] == 0xf4) high = 0x8f; /* beyond U+10FFFF */
+    if (length > left) return 0;
+    for (size_t i = 1; i < length; i++) {
+        if (at[i] < low || at[i] > high) return 0;
+        low = 0x80, high = 0xbf;
+    }
+    return length;
+}
+
+bool utf8_is(const char *text) {
+    size_t left = strlen(text);
+    for (size_t step; left; text += step, left -= step) {
+        if ((step = utf8_length(text, left)) == 0) return false;
+    }
+    return true;
+}
+
+size_t utf8_printable(const void *text, size_t left) {
+    const uint8_t *at = text;
+    if (at[0] < 0x20 || at[0] == 0x7f) return 0;
+    return left > 1 && at[0] == 0xc2 && at[1] < 0xa0 ? 0 : utf8_length(text, left);
+}
+
+bool utf8_is_line(const char *text) {
+    size_t left = strlen(text);
+    if (left == 0) return false;
+    for (size_t step; left; text += step, left -= step) {
+        if ((step = utf8_printable(text, left)) == 0) return false;
+    }
+    return true;
+}
+
+char *str_printable(const char *text) {
+    size_t used = 0, left = strlen(text), length;
+    char *copy = mem_zalloc(left + 1, 4);
+    for (; copy && left; text += length, left -= length) {
+        length = utf8_printable(text, left);
+        if (length)
+            memcpy(copy + used, text, length);
+        else
+            snprintf(copy + used, 5, "\\x%02X", (unsigned char)*text);
+        used += length ? length : 4;
+        if (!length) length = 1;
+    }
+    return copy;
+}
+
+#define LIST_END 32 /* bytes kept for " and N more" */
+
+void word_list_add(struct word_list *list, const char *fmt, ...) {
+    const size_t comma = list->used ? 2 : 0, room = sizeof list->text - LIST_END;
+    char *at = list->text + list->used;
+    va_list args;
+    int length = -1;
+    if (list->left == 0 && (list->most == 0 || list->shown < list->most) &&
+        list->used + comma < room) {
+        memcpy(at, ", ", comma);
+        va_start(args, fmt);
+        length = vsnprintf(at + comma, room - list->used - comma, fmt, args);
+        va_end(args);
+    }
+    if (length >= 0 && (size_t)length < room - list->used - comma) {
+        list->used += comma + (size_t)length;
+        list->shown++;
+    } else {
+        list->left++;
+        *at = '\0';
+    }
+}
+
+const char *word_list_text(struct word_list *list) {
+    if (list->left)
+        snprintf(list->text + list->used, LIST_END, "%s%zu more", list->used ? " and " : "",
+                 list->left);
+    return list->text;
+}
+
 bool parse_long(const char *text, long lo, long hi, long *out) {
     char *end;
     long value;
@@ -170,5 +259,18 @@ enum status file_read(const char *path, size_t limit, uint8_t **bytes, size_t *s
     if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
     st = read_all(fd, standard_input ? "standard input" : path, limit, bytes, size);
     if (!standard_input) close(fd);
+    return st;
+}
+
+enum status file_read_regular(const char *path, size_t limit, uint8_t **bytes, size_t *size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    enum status st;
+    if (fd < 0) return fail(ST_IO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        st = read_all(fd, path, limit, bytes, size);
+    else
+        st = fail(ST_IO, "%s: is no regular file", path);
+    close(fd);
     return st;
 }

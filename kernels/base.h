@@ -1,5 +1,5 @@
 /*
- * base: status codes, the one error sentence, checked sizes, memory and number parsing.
+ * base: status codes, the one error sentence, checked sizes, memory, text and number parsing.
  *
  * Every fallible function of the tree returns `enum status`. The function that notices a fault
  * writes one sentence with fail() - file, thing, found, expected - and returns its status;
@@ -79,6 +79,33 @@ char *str_copy(const char *text);
 char *str_format(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /*
+ * Bytes of the well-formed UTF-8 character at `text` (RFC 3629), of which `left` may be looked at;
+ * 0 when there is none. A NUL is a character, of one byte.
+ */
+size_t utf8_length(const void *text, size_t left);
+bool utf8_is(const char *text); /* whether all of it is */
+/* The same, 0 for control characters (U+0000 to U+001F, U+007F to U+009F) too. */
+size_t utf8_printable(const void *text, size_t left);
+bool utf8_is_line(const char *text); /* whether all of it is, and it is not empty */
+/*
+ * A name from outside as a line that can be shown and stored: control characters and bytes that are
+ * no UTF-8 become \xNN. In fresh memory.
+ */
+char *str_printable(const char *text);
+
+/*
+ * A list inside a sentence: "a, b, c and 12 more". Starts zeroed, or with the most items that are
+ * to be shown (0: as many as fit).
+ */
+struct word_list {
+    size_t most, shown, left, used;
+    char text[600];
+};
+void word_list_add(struct word_list *list, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Ends the list; "" when nothing was added. */
+const char *word_list_text(struct word_list *list);
+
+/*
  * Numbers are parsed whole: the text must be one number and nothing else (no blanks, no trailing
  * letters), inside [lo, hi]; else false and *out untouched. parse_double takes no inf, nan or hex.
  */
@@ -86,9 +113,13 @@ bool parse_long(const char *text, long lo, long hi, long *out);
 bool parse_double(const char *text, double lo, double hi, double *out);
 
 /*
- * A whole file into fresh memory (*bytes, to be mem_free'd); refused by name above `limit` bytes.
+ * A whole file ("-": standard input) into fresh memory (*bytes, to be mem_free'd); refused by name
+ * above `limit` bytes.
  */
 enum status file_read(const char *path, size_t limit, uint8_t **bytes, size_t *size) MUST_CHECK;
+/* The same of a regular file alone: a pipe could make the reader wait for ever. */
+enum status file_read_regular(const char *path, size_t limit, uint8_t **bytes,
+                              size_t *size) MUST_CHECK;
 
 #ifdef __cplusplus
 }

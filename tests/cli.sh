@@ -142,8 +142,15 @@ for option in --output --arch --labels --dtype --preprocess --list-names --dry-r
     check "convert --help shows $option" out_has "$option"
 done
 run pull --help
-for option in --list --format --from --sha256 --force --keep --timeout --retries --quiet --no-progress; do
+for option in --list --format --from --sha256 --force --keep --timeout --retries --quiet --no-progress \
+    --arch --activation --labels --dtype --preprocess --license --key; do
     check "pull --help shows $option" out_has "$option"
+done
+# Behind the first column there are options, titles and what stands before and behind the table.
+for command in classify features inspect convert pull; do
+    run $command --help
+    check "$command --help: no default begins a line of its own at the margin" \
+        [ -z "$(sed -n '/^[A-Z].*:$/,/^Examples/p' out | grep -vE '^$|^[A-Z].*:$|^  +(-|  *)' )" ]
 done
 
 # ---- the folder of hard cases ----------------------------------------------------------------------
@@ -199,6 +206,9 @@ for b in 1 5; do
 done
 run classify --on-error stop one.ppm
 check "--on-error stop without a failure: exit 0" exits 0
+run classify missing.jpg
+check "one image that failed: stderr counts it" err_has "1 image, 1 failed"
+check "  and has no rate" eval '! err_has images/s'
 run classify -v case
 check "-v names the failures on stderr" err_has "case/b-empty.png: "
 check "  and the preprocessing" err_has "crop"
@@ -586,6 +596,18 @@ for wrong in folder fifo.pth; do
     check "convert of a pipe, $wrong: exit 1 at once" exits 1
     check "  says what it is" err_has "no regular file"
 done
+mkfifo labels
+last="vitrine convert --labels labels"
+for wrong in labels /dev/zero; do
+    timeout 10 "$bin" convert "$ref/containers/vit.safetensors" --labels "$wrong" -o x.h5 >out 2>err
+    rc=$?
+    check "convert --labels $wrong, no file: exit 1 at once" exits 1
+    check "  says what it is" err_has "no regular file"
+done
+yes a | head -n 1000001 >many
+run convert "$ref/containers/vit.safetensors" --labels ./many -o x.h5
+check "convert --labels of a million lines and one: exit 1" exits 1
+check "  says how many are taken" err_has "at most 1000000"
 run convert nothing.safetensors -o x.h5
 check "convert of a missing checkpoint: exit 1" exits 1
 check "  is named" err_has nothing.safetensors
@@ -712,7 +734,10 @@ if [ -f "$standin" ]; then
 else
     skip "several GPUs" "no stand-in (it needs a C++ compiler)"
 fi
-for wrong in cuda:0,0 cuda: cuda:0, cuda:a gpu cuda:0,cpu; do
+run classify -d cuda:0,0 one.ppm
+check "classify -d cuda:0,0: exit 2" exits 2
+check "  says what is wrong" err_has "cuda:0 is named twice"
+for wrong in cuda: cuda:0, cuda:a gpu cuda:0,cpu; do
     run classify -d "$wrong" one.ppm
     check "classify -d $wrong: exit 2" exits 2
     check "  says what it takes" err_has "cuda:N,N"

@@ -239,6 +239,9 @@ run pull --list swin bsd
 check "--list WORD...: exit 0" exits 0
 check "  has torchvision's" out_has "swin_t.imagenet1k_v1"
 check "  and no other" no out_has "fb_in1k"
+cp out found
+run pull --list SwIn BSD
+check "  in any case of letters" cmp -s found out
 run pull --list nothing_like_it
 check "--list of nothing: exit 1" exits 1
 run pull --list -f json
@@ -293,6 +296,12 @@ check "a hub that announces another: exit 1" exits 1
 check "  nothing is kept" clean lied
 pull redirected /redirect/tiny.safetensors
 check "a redirect: exit 0" exits 0
+run pull full --from "$base/ok/other.safetensors" --sha256 "$(sha256sum <other.safetensors | cut -c 1-64)"
+check "--sha256 of what the model that is here was made of: exit 0" exits 0
+check "  says so" err_has "made of a file of that SHA-256"
+run pull full --from "$base/ok/tiny.safetensors" --sha256 "$sha"
+check "  of another file: exit 1" exits 1
+check "  says both" err_has "want $sha"
 pull slash /ok/tiny/ --force
 check "an address with / gets the file's name" asked "/ok/tiny/model.safetensors"
 pull keeper /ok/tiny.safetensors --keep
@@ -306,6 +315,9 @@ run pull --from tiny.safetensors --sha256 "$sha" local
 check "--from a file: exit 0" exits 0
 check "  which stays" test -s tiny.safetensors
 check "  works" works local
+run pull --from tiny.safetensors --keep --force local
+check "--keep of a file from here: says that it keeps no copy" err_has "keeps no copy"
+check "  nothing else is left" clean local model
 run pull --from tiny.safetensors --sha256 "$zeros" local2
 check "--from a file with a wrong hash: exit 1" exits 1
 check "  which stays" test -s tiny.safetensors
@@ -315,6 +327,24 @@ check "--from a file that is not there: exit 1" exits 1
 mkdir folder && cp tiny.safetensors folder/model.safetensors
 run pull --from folder/ local3
 check "--from a folder: exit 0" exits 0
+run pull --from folder local4
+check "  without the slash: exit 0" exits 0
+check "  works" works local4
+mkdir hollow
+run pull --from hollow local5
+check "--from an empty folder: exit 1" exits 1
+check "  says what a folder must hold" err_has "without model.safetensors"
+check "  nothing is left" clean local5
+latin=$(printf 'caf\351.safetensors')
+cp tiny.safetensors "$latin"
+run pull --from "$latin" latin
+check "--from a file whose name is no UTF-8: exit 0" exits 0
+run inspect latin
+check "  the byte is told by its number" out_has 'of caf\xE9.safetensors'
+run convert "$latin" -o "$(printf 'latin\351.h5')"
+check "convert of one to another: exit 0" exits 0
+run inspect "$(printf './latin\351.h5')"
+check "  its name" out_has 'latin\xE9'
 
 # ---- bad servers -----------------------------------------------------------------------------------
 
@@ -435,6 +465,26 @@ check "  the next attempt does not download it again" test ! -s log
 pull deit_tiny_patch16_224.fb_in1k /ok/tiny.safetensors --force
 check "  but with --force" asked "range=None"
 python3 make.py deit deit.safetensors 3
+run pull --from deit.safetensors own
+check "shapes of several architectures under an own name: exit 2" exits 2
+check "  --arch is asked for" err_has "--arch"
+check "  nothing is left" clean own
+pull own /ok/deit.safetensors
+check "  downloaded: the checkpoint is kept" err_has "the checkpoint is kept"
+printf 'one\ntwo\n' >two.txt
+pull own /ok/deit.safetensors --arch deit_tiny_patch16_224 --labels two.txt
+check "  with --arch, and labels of another number: exit 1" exits 1
+check "  says both numbers" err_has "--labels has 2 classes, the model 1000"
+: >log
+pull own /ok/deit.safetensors --arch deit_tiny_patch16_224 --labels imagenet-1k --dtype fp16 --preprocess crop_pct=0.75
+check "  with --arch: exit 0" exits 0
+check "  nothing came again" test ! -s log
+check "  the model is there and nothing else" clean own model
+run inspect own --labels
+check "  with the labels" out_has tench
+check "  and the preprocessing that was given" out_has "0.75"
+run pull --arch deit_tiny_patch16_224 a b
+check "--arch with two names: exit 2" exits 2
 run pull --from deit.safetensors deit_tiny_patch16_224.fb_in1k
 check "an entry of the catalog: exit 0" exits 0
 run inspect deit_tiny_patch16_224.fb_in1k
@@ -523,6 +573,8 @@ fi
 check "the data folder is made" test -s xdg/vitrine/there.h5
 (unset VITRINE_MODELS XDG_DATA_HOME && HOME=$work/home "$bin" pull -q --from tiny.safetensors there)
 check "  or that of the home" test -s home/.local/share/vitrine/there.h5
+(unset VITRINE_MODELS && XDG_DATA_HOME=xdg.relative HOME=$work/home2 "$bin" pull -q --from tiny.safetensors there)
+check "  which it is for a relative XDG_DATA_HOME too" test -s home2/.local/share/vitrine/there.h5 -a ! -e xdg.relative
 if command -v script >/dev/null 2>&1; then
     script -qc "'$bin' pull shown --from '$base/slow/tiny.safetensors'" /dev/null </dev/null >out 2>err
     check "a terminal sees progress" out_has "MB/s"

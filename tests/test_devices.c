@@ -31,8 +31,8 @@ static void test_parse(void **state) {
         {"cuda:0,", 0, NULL},
         {"cuda:,0", 0, NULL},
         {"cuda:0,,1", 0, NULL},
-        {"cuda:0,0", 0, NULL},
-        {"cuda:1,0,01", 0, NULL},
+        {"cuda:0,0", 0, "each device once: cuda:0 is named twice"},
+        {"cuda:1,0,01", 0, "cuda:1 is named twice"},
         {"cuda:-1", 0, NULL},
         {"cuda:0,cpu", 0, NULL},
         {"cuda:0;1", 0, NULL},
@@ -40,15 +40,18 @@ static void test_parse(void **state) {
         {"gpu", 0, NULL},
         {"cuda:1234567890", 0, NULL},
         {"cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", 16, "cuda:15"},
-        {"cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", 0, NULL},
+        {"cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", 0, "at most 16 devices"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct devices devices;
-        bool good = devices_parse(rows[i].text, &devices);
+        bool good = devices_parse(rows[i].text, &devices) == ST_OK;
         if (good != (rows[i].count > 0) || (good && devices.count != rows[i].count))
             fail_msg("'%s': %d, %d devices", rows[i].text, good, devices.count);
-        if (rows[i].last) assert_string_equal(devices.name[devices.count - 1], rows[i].last);
+        if (good && rows[i].last)
+            assert_string_equal(devices.name[devices.count - 1], rows[i].last);
+        if (!good && !strstr(fail_message(), rows[i].last ? rows[i].last : "cuda:N,N"))
+            fail_msg("'%s': %s", rows[i].text, fail_message());
     }
 }
 

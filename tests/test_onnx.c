@@ -6,6 +6,7 @@
 #include "weights/convert.h" // before cmocka.h, which has a macro `fail`
 #include "weights/layout.h"
 #include "weights/onnx.h"
+#include "weights/sha256.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -411,12 +412,90 @@ static void test_changed(void **state) {
     mem_free(bytes);
 }
 
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static void copy(const char *name, const char *to) {
+    size_t size;
+    uint8_t *bytes = read_all(name, &size);
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    mem_free(bytes);
+}
+
+/* What lies in a folder of the usual names, and which of it is the weights. */
+static void test_folders(void **state) {
+    static const struct {
+        const char *files[4];
+        const char *weights; /* NULL: refused */
+        const char *says;    /* aside, or the sentence; NULL: nothing */
+    } rows[] = {
+        {{"onnx/model.onnx"}, "onnx/model.onnx", NULL},
+        {{"model.onnx", "onnx/model.onnx"}, "model.onnx", NULL},
+        {{"onnx/model.onnx", "onnx/model_int8.onnx", "onnx/model_fp16.onnx"},
+         "onnx/model.onnx",
+         "onnx/model_fp16.onnx, onnx/model_int8.onnx (variants of the same model)"},
+        {{"model.onnx", "model_q4.onnx"}, "model.onnx", "model_q4.onnx (variants"},
+        {{"onnx/model_quantized.onnx"}, NULL, "only with variants of it; name one: onnx/model_q"},
+        {{"readme.onnx.txt"}, NULL, "or model.onnx"},
+        {{"onnx/model.onnx", "model.safetensors"}, "model.safetensors", NULL},
+    };
+    char path[120], at[200];
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct checkpoint c;
+        char name[] = "/tmp/vitrine-onnx-XXXXXX";
+        assert_non_null(mkdtemp(name));
+        snprintf(path, sizeof path, "%s/onnx", name);
+        assert_int_equal(mkdir(path, 0700), 0);
+        for (size_t n = 0; n < COUNT_OF(rows[i].files) && rows[i].files[n]; n++) {
+            const bool safe = strstr(rows[i].files[n], "safetensors") != NULL;
+            snprintf(at, sizeof at, "%s/%s", name, rows[i].files[n]);
+            copy(safe ? "vit.safetensors" : "vit_folded.onnx", at);
+        }
+        const enum status st = checkpoint_open(name, NULL, &c);
+        if ((st == ST_OK) != (rows[i].weights != NULL)) fail_msg("row %zu: %s", i, fail_message());
+        const char *said = st == ST_OK ? c.aside : fail_message();
+        if (rows[i].says ? !said || !strstr(said, rows[i].says) : said && st == ST_OK)
+            fail_msg("row %zu: '%s'", i, said ? said : "nothing");
+        if (st == ST_OK) assert_string_equal(c.weights_path + strlen(name) + 1, rows[i].weights);
+        if (st == ST_OK) assert_string_equal(c.folder, name);
+        checkpoint_release(&c);
+        for (size_t n = 0; n < COUNT_OF(rows[i].files) && rows[i].files[n]; n++) {
+            snprintf(at, sizeof at, "%s/%s", name, rows[i].files[n]);
+            unlink(at);
+        }
+        rmdir(path);
+        rmdir(name);
+    }
+}
+
+/* External data counts: that of the model, then that of the file beside it. */
+static void test_hash(void **state) {
+    struct checkpoint c;
+    size_t sizes[2];
+    uint8_t *model = read_all("vit_dynamo.onnx", &sizes[0]);
+    uint8_t *data = read_all("vit_dynamo.onnx.data", &sizes[1]);
+    const struct sha256_run runs[] = {{model, sizes[0]}, {data, sizes[1]}};
+    char hex[65];
+    (void)state;
+    container_open("vit_dynamo.onnx", NULL, &c);
+    assert_int_equal(checkpoint_hash(&c), ST_OK);
+    assert_int_equal(sha256_runs(runs, 2, hex), ST_OK);
+    assert_string_equal(c.sha256, hex);
+    checkpoint_release(&c);
+    mem_free(model);
+    mem_free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
         cmocka_unit_test(test_wire),  cmocka_unit_test(test_torch),
         cmocka_unit_test(test_facts), cmocka_unit_test(test_positions),
         cmocka_unit_test(test_cut),   cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_hash),  cmocka_unit_test(test_folders),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -207,9 +207,9 @@ static void test_length(void **state) {
     static const struct {
         uint64_t length;
         const char *says;
-    } rows[] = {{UINT64_MAX, "at most 100000000"}, {100000001, "at most 100000000"},
-                {100000000, "in a file of"},       {1000, "in a file of"},
-                {UINT64_MAX - 7, "at most"},       {0, "not a JSON object"},
+    } rows[] = {{UINT64_MAX, "at most 33554432"}, {33554433, "at most 33554432"},
+                {33554432, "in a file of"},       {1000, "in a file of"},
+                {UINT64_MAX - 7, "at most"},      {0, "not a JSON object"},
                 {1, "not a JSON object"}};
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -223,6 +223,35 @@ static void test_length(void **state) {
             assert_non_null(strstr(fail_message(), "no safetensors file"));
         }
         free(bytes);
+    }
+}
+
+/* Tensors of no bytes: as many as are taken, and one more, which is said before any is made. */
+static void test_count(void **state) {
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        const size_t wanted = TENSORS_MAX + more, room = wanted * 80 + 8;
+        char *header = malloc(room);
+        size_t used = 1, size, count = 0;
+        struct tensor *tensors = NULL;
+        assert_non_null(header);
+        header[0] = '{';
+        for (size_t i = 0; i < wanted; i++)
+            used += (size_t)snprintf(
+                header + used, room - used,
+                "%s\"%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "",
+                i);
+        if (more) /* metadata has its own place, no tensor's */
+            used += (size_t)snprintf(header + used, room - used, ",\"__metadata__\":{}");
+        snprintf(header + used, room - used, "}");
+        uint8_t *bytes = build(header, used + 1, 0, &size);
+        enum status st = safetensors_parse(bytes, size, "file", &tensors, &count);
+        assert_int_equal(st, more ? ST_NOMEM : ST_OK);
+        if (more) assert_non_null(strstr(fail_message(), "lists more than 65536 tensors"));
+        if (!more) assert_int_equal(count, TENSORS_MAX);
+        release(tensors, count);
+        free(bytes);
+        free(header);
     }
 }
 
@@ -273,7 +302,20 @@ static void test_foreign(void **state) {
         {FILE_TEXT("\x93NUMPY\x01\x00"), "one NumPy array (.npy) without a name"},
         {FILE_TEXT("GGUF\x03\x00\x00\x00"), "a GGUF file"},
         {FILE_TEXT("\x1f\x8b\x08\x00\x00\x00\x00\x00"), "gzip"},
-        {FILE_TEXT("abc"), "3 bytes are no safetensors file"},
+        {FILE_TEXT("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "an empty zip archive"},
+        {FILE_TEXT("L119547037146038801333356L\n.L1001L\n."),
+         "a PyTorch file pickled with protocol 0 or 1"},
+        {FILE_TEXT("(dp0\nVa\np1\nI1\ns."), "a Python pickle of protocol 0 or 1"},
+        {FILE_TEXT("ccollections\nOrderedDict\np0\n(tRp1\n."), "a Python pickle of protocol 0"},
+        {FILE_TEXT("}q\x01U\x01aq\x02K\x01s."), "a Python pickle of protocol 0 or 1"},
+        {FILE_TEXT("Not Found: the model was moved\n"), "is a text file"},
+        {FILE_TEXT("Gr\xfc\xdf"
+                   "e, one line of Latin-1"),
+         "is a text file"},
+        {FILE_TEXT("abc"), "3 bytes are no checkpoint"},
+        {FILE_TEXT("\x02\0\0\0\0\0\0\0{"), "9 bytes are no checkpoint"},
+        {FILE_TEXT("\x01\x02\x03\x04\0\0\0\0\xff\xff\xff\xff"), "of no kind that is known"},
+        {FILE_TEXT("\xff\0\0\0\0\0\0\0{}"), "a safetensors header of 255 bytes"},
     };
     char path[] = "/tmp/vitrine-foreign-XXXXXX";
     struct checkpoint checkpoint;
@@ -313,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
         cmocka_unit_test(test_length),  cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_foreign), cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,32 +95,14 @@ enum status arrays_open(struct arrays *arrays, const char *path, enum array_form
     return open_table(arrays, path);
 }
 
-/*
- * Text that HDF5 can hold as UTF-8: control characters, and every byte above ASCII where the whole
- * is not valid UTF-8, become \\xNN. In memory of its own; NULL without memory.
- */
-static char *printable(const char *text) {
-    bool valid = rows_is_utf8(text);
-    size_t used = 0, length = strlen(text);
-    char *copy = mem_zalloc(length + 1, 4);
-    for (size_t i = 0; copy && i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 32 || c == 127 || (c > 127 && !valid))
-            used += (size_t)snprintf(copy + used, 5, "\\x%02X", c);
-        else
-            copy[used++] = (char)c;
-    }
-    return copy;
-}
-
 static enum status row_h5(struct arrays *arrays, const char *path, const float *values,
                           const char *error) {
     TRY(mem_grow((void **)&arrays->paths, &arrays->path_capacity, arrays->rows + 1,
                  sizeof(char *)));
     TRY(mem_grow((void **)&arrays->messages, &arrays->message_capacity, arrays->rows + 1,
                  sizeof(char *)));
-    arrays->paths[arrays->rows] = printable(path);
-    if (error) arrays->messages[arrays->rows] = printable(error);
+    arrays->paths[arrays->rows] = str_printable(path);
+    if (error) arrays->messages[arrays->rows] = str_printable(error);
     arrays->rows++;
     if (!arrays->paths[arrays->rows - 1] || (error && !arrays->messages[arrays->rows - 1]))
         return ST_NOMEM;

@@ -376,10 +376,29 @@ static void add_padded(struct text *text, const char *left) {
     add_text(text, pad);
 }
 
+/* Words behind `used` columns, on lines that begin at HELP_COLUMN and end at HELP_WIDTH. */
+static void add_words(struct text *text, int used, const char *words) {
+    for (size_t length; *words; words += length) {
+        const size_t blanks = strspn(words, " \n");
+        words += blanks;
+        length = strcspn(words, " \n");
+        if (used > HELP_COLUMN && used + (int)length + 1 > HELP_WIDTH) {
+            add_text(text, "\n");
+            add_padded(text, "");
+            used = HELP_COLUMN;
+        } else if (used > HELP_COLUMN) {
+            add_text(text, " ");
+            used++;
+        }
+        add(text, words, length);
+        used += (int)length;
+    }
+}
+
 /* "  -k, --topk N              help text [5]" */
 static void help_row(struct text *text, const struct cli_group *group,
                      const struct cli_option *row) {
-    char left[128], value[128];
+    char left[128], value[128], shown[sizeof value + 2];
     int used = snprintf(left, sizeof left, "  %c%c%c --%s%s%s", row->letter ? '-' : ' ',
                         row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
                         row->argument ? " " : "", row->argument ? row->argument : "");
@@ -399,17 +418,13 @@ static void help_row(struct text *text, const struct cli_group *group,
         left[0] = 0;
     }
     show_default(group, row, value, sizeof value);
-    if (value[0]) {
-        if (used + (int)strlen(value) + 3 > HELP_WIDTH) {
-            add_text(text, "\n");
-            add_padded(text, "");
-        } else {
-            add_text(text, " ");
-        }
-        add_text(text, "[");
-        add_text(text, value);
-        add_text(text, "]");
+    snprintf(shown, sizeof shown, "[%s]", value);
+    if (value[0] && used + (int)strlen(shown) + 1 > HELP_WIDTH) {
+        add_text(text, "\n");
+        add_padded(text, "");
+        used = HELP_COLUMN;
     }
+    if (value[0]) add_words(text, used, shown);
     add_text(text, "\n");
 }
 

@@ -5,23 +5,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "datasets/labels.h"
 #include "tools/cli.h"
 #include "tools/model_write.h"
 #include "tools/output.h"
-#include "weights/convert.h"
+#include "tools/recipe.h"
 
 struct convert_command {
-    const char *output, *activation, *arch, *labels, *name, *license, *key;
-    int dtype; /* index into dtype_words */
-    struct cli_list preprocess;
+    const char *output, *name;
+    struct recipe recipe;
     bool list_names, dry_run, quiet, verbose;
 };
-
-static const char *const dtype_words[] = {"fp32", "fp16", "bf16", NULL};
-static const char *const activation_words[] = {"gelu", "gelu_tanh", "quick_gelu"};
 
 /* ---- the report --------------------------------------------------------------------------- */
 
@@ -129,28 +123,11 @@ static int list_names(void) {
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-static enum status read_labels(const char *name, struct labels *out) {
-    if (!name) return ST_OK;
-    if (strchr(name, '/') || strchr(name, '.') || access(name, F_OK) == 0)
-        return labels_read(out, name);
-    return labels_builtin(out, name);
-}
-
-static enum status parse_activation(const char *value, void *field) {
-    const char **out = field;
-    for (size_t i = 0; i < COUNT_OF(activation_words); i++) {
-        if (strcmp(activation_words[i], value) != 0) continue;
-        *out = value;
-        return ST_OK;
-    }
-    return fail(ST_USAGE, "gelu, gelu_tanh or quick_gelu");
-}
-
 /* ST_USAGE when the output is one of the files that are read. */
 static enum status check_spares(const struct convert_command *o,
                                 const struct checkpoint *checkpoint) {
     char *file;
-    TRY(output_check_spares(o->output, o->labels));
+    TRY(output_check_spares(o->output, o->recipe.labels));
     for (size_t i = 0; (file = checkpoint_file(checkpoint, i)) != NULL; i++) {
         enum status st = output_check_spares(o->output, file);
         mem_free(file);
@@ -160,33 +137,21 @@ static enum status check_spares(const struct convert_command *o,
 }
 
 static enum status convert(const struct convert_command *o, const char *path) {
-    static const enum dtype dtypes[] = {DT_F32, DT_F16, DT_BF16};
     struct checkpoint checkpoint = {0};
     struct conversion c = {0};
     struct labels labels = {0};
-    struct convert_options options = {.arch = o->arch,
-                                      .name = o->name,
-                                      .activation = o->activation,
-                                      .license = o->license,
-                                      .dtype = dtypes[o->dtype],
-                                      .preprocess = o->preprocess.items,
-                                      .preprocess_count = o->preprocess.count};
+    struct convert_options options = {.name = o->name};
+    const char **words = NULL;
     enum status st;
-    if (o->name && o->name[strcspn(o->name, "\n\r\t")])
-        return fail(ST_USAGE, "option --name: a name of one line, without control characters");
-    TRY_OUT(read_labels(o->labels, &labels));
-    options.label_count = labels.count;
-    options.label_ids = (const char *const *)labels.id;
-    options.label_names = (const char *const *)labels.name;
-    TRY_OUT(checkpoint_open(path, o->key, &checkpoint));
+    if (o->name && !utf8_is_line(o->name))
+        return fail(ST_USAGE, "option --name: want one line of UTF-8, without control characters");
+    TRY_OUT(recipe_apply(&o->recipe, &labels, &words, &options));
+    TRY_OUT(checkpoint_open(path, o->recipe.key, &checkpoint));
     if (!o->dry_run) TRY_OUT(output_check_regular(o->output));
     if (!o->dry_run) TRY_OUT(check_spares(o, &checkpoint));
     TRY_OUT(checkpoint_hash(&checkpoint));
     TRY_OUT(convert_plan(&checkpoint, &options, &c));
-    if (labels.count && labels.count != c.classes) {
-        st = fail(ST_USAGE, "--labels has %d classes, the model %d", labels.count, c.classes);
-        goto out;
-    }
+    TRY_OUT(recipe_check(&o->recipe, &options, &c));
     if (!o->quiet) print_report(&c, o->verbose);
     if (!o->quiet && checkpoint.aside) printf("left aside: %s\n", checkpoint.aside);
     if (fflush(stdout) != 0) st = fail(ST_IO, "standard output: %s", strerror(errno));
@@ -197,6 +162,7 @@ out:
     conversion_release(&c);
     checkpoint_release(&checkpoint);
     labels_release(&labels);
+    mem_free(words);
     return st;
 }
 
@@ -204,27 +170,8 @@ out:
 
 static const struct cli_option rows[] = {
     {'o', "output", "FILE", CLI_STRING, ROW(output), .help = "the model to write (.h5)"},
-    {0, "arch", "NAME", CLI_STRING, ROW(arch),
-     .help = "timm's name of the architecture, with or without .tag,\nwhen the files do not say it",
-     .unset = "from config.json or the shapes"},
-    {0, "activation", "A", CLI_CUSTOM, ROW(activation), .help = "gelu, gelu_tanh or quick_gelu",
-     .unset = "the origin's own", .parse = parse_activation},
-    {0, "labels", "L", CLI_STRING, ROW(labels),
-     .help = "imagenet-1k, or a file: one class a line, \"id<TAB>name\" or a name",
-     .unset = "id2label of config.json"},
-    {0, "dtype", "T", CLI_CHOICE, ROW(dtype),
-     .help = "what parameters are stored as: fp32, fp16, bf16", .choices = dtype_words},
-    {0, "preprocess", "KEY=VALUE", CLI_LIST, ROW(preprocess),
-     .help = "over the origin's own; may be repeated. Keys: input_size (N or\nHxW), crop_pct, "
-             "crop_mode, "
-             "interpolation, crop_rounding, mean, std"},
     {0, "name", "NAME", CLI_STRING, ROW(name), .help = "what the model is called",
      .unset = "the file's name without .h5"},
-    {0, "license", "TEXT", CLI_STRING, ROW(license), .help = "the licence of the weights",
-     .unset = "what config.json says, else unknown"},
-    {0, "key", "KEY", CLI_STRING, ROW(key),
-     .help = "which model of a PyTorch file that holds several, such as\nmodel_ema or teacher",
-     .unset = "model, state_dict and the like, teacher over\nstudent, an average (ema) last"},
     {0, "list-names", NULL, CLI_FLAG, ROW(list_names),
      .help = "lists the architectures known by name"},
     {0, "dry-run", NULL, CLI_FLAG, ROW(dry_run), .help = "the report only; nothing is written"},
@@ -234,7 +181,8 @@ static const struct cli_option rows[] = {
 
 int cmd_convert(int argc, char **argv) {
     struct convert_command o = {0};
-    const struct cli_group groups[] = {{"Options of convert", rows, COUNT_OF(rows), &o}};
+    const struct cli_group groups[] = {{"Options of convert", rows, COUNT_OF(rows), &o},
+                                       recipe_group(&o.recipe)};
     const struct cli cli = {
         .command = "convert",
         .synopsis = "[OPTION]... CHECKPOINT -o FILE",
@@ -271,7 +219,7 @@ int cmd_convert(int argc, char **argv) {
             st = convert(&o, args.items[0]);
         code = st == ST_OK ? 0 : cli_fail("convert", st);
     }
-    cli_list_release(&o.preprocess);
+    recipe_release(&o.recipe);
     if (fflush(stdout) != 0 && code == 0)
         code = cli_fail("convert", fail(ST_IO, "stdout could not be written"));
     return code;

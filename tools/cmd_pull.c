@@ -24,12 +24,20 @@ static const char *const format_words[] = {"text", "tsv", "json", NULL};
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
+/* In whatever case. */
+static bool contains(const char *text, const char *word) {
+    const size_t length = strlen(word);
+    for (; *text; text++)
+        if (strncasecmp(text, word, length) == 0) return true;
+    return length == 0;
+}
+
 /* Whether every argument is a part of the entry's name, origin or licence. */
 static bool wanted(const struct catalog_entry *entry, const struct cli_args *args) {
     char text[512];
     snprintf(text, sizeof text, "%s %s %s", entry->name, entry->origin, entry->license);
     for (int i = 0; i < args->count; i++)
-        if (!strstr(text, args->items[i])) return false;
+        if (!contains(text, args->items[i])) return false;
     return true;
 }
 
@@ -80,6 +88,7 @@ static enum status list(const struct pull_command *o, const struct cli_args *arg
     static void (*const writers[])(const struct catalog_entry *, bool, bool) = {list_text, list_tsv,
                                                                                 list_json};
     struct catalog_entry entry;
+    struct word_list words = {0};
     char *folder = model_folder(); /* NULL: then nothing is there */
     size_t count = 0;
     for (size_t i = 0; catalog_at(i, &entry); i++) {
@@ -88,30 +97,29 @@ static enum status list(const struct pull_command *o, const struct cli_args *arg
     }
     mem_free(folder);
     if (o->format == 2) puts(count ? "\n]" : "[]");
-    if (!count && o->format != 2)
-        return fail(ST_IO, "no official checkpoint with '%s' in its name, origin or licence",
-                    args->items[0]);
-    return ST_OK;
+    if (count || o->format == 2) return ST_OK;
+    for (int i = 0; i < args->count; i++)
+        word_list_add(&words, "'%s'", args->items[i]);
+    return fail(ST_IO, "no official checkpoint with %s in its name, origin or licence",
+                word_list_text(&words));
 }
 
 /* ---- which name ------------------------------------------------------------------------------ */
 
-/* " (there is A, B, C)": names that contain the word, or the one most like it. */
+/* "; there is A, B, C": names that contain the word, or the one most like it. */
 static void suggest(const char *name, char *text, size_t size) {
-    enum { MOST = 6 };
     static const char *names[1024];
+    struct word_list like = {.most = 6};
     struct catalog_entry entry;
     const char *nearest;
-    size_t used = 0, count = 0, held = 0;
+    size_t held = 0;
     text[0] = 0;
     for (size_t i = 0; catalog_at(i, &entry); i++) {
         if (held < COUNT_OF(names)) names[held++] = entry.name;
-        if (!strstr(entry.name, name) || count++ >= MOST) continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "; there is ",
-                                 entry.name);
+        if (contains(entry.name, name)) word_list_add(&like, "%s", entry.name);
     }
-    if (count > MOST) snprintf(text + used, size - used, " and %zu more", count - MOST);
-    nearest = count ? NULL : cli_nearest(name, names, held);
+    nearest = like.shown ? NULL : cli_nearest(name, names, held);
+    if (like.shown) snprintf(text, size, "; there is %s", word_list_text(&like));
     if (nearest) snprintf(text, size, "; did you mean %s?", nearest);
 }
 
@@ -142,7 +150,7 @@ static enum status own_entry(const char *name, const char *from, struct catalog_
 
 static enum status find_entry(const struct pull_command *o, const char *name,
                               struct catalog_entry *out) {
-    char more[600];
+    char more[640];
     TRY(check_name(name));
     if (catalog_find(name, out)) return ST_OK;
     if (o->pull.from) return own_entry(name, o->pull.from, out);
@@ -166,8 +174,10 @@ static enum status check_line(const struct pull_command *o, const struct cli_arg
     struct catalog_entry entry;
     if (args->count == 0)
         return fail(ST_USAGE, "want the name of a checkpoint (vitrine pull --list shows them)");
-    if (args->count > 1 && (o->pull.from || o->pull.sha256))
-        return fail(ST_USAGE, "options --from and --sha256 go with one name, got %d", args->count);
+    if (args->count > 1 &&
+        (o->pull.from || o->pull.sha256 || o->pull.recipe.arch || o->pull.recipe.key))
+        return fail(ST_USAGE, "options --from, --sha256, --arch and --key go with one name, got %d",
+                    args->count);
     for (int i = 0; i < args->count; i++)
         TRY(find_entry(o, args->items[i], &entry));
     return ST_OK;
@@ -198,12 +208,14 @@ static const struct cli_option rows[] = {
              "name is added), a file or a folder",
      .unset = "the official address"},
     {0, "sha256", "HEX", CLI_CUSTOM, ROW(pull.sha256),
-     .help = "what the file must hash to, or its first digits",
+     .help =
+         "what the file must hash to, or its first digits; a model that is\nhere already is asked "
+         "what it was made of",
      .unset = "what its origin published", .parse = parse_sha256},
     {0, "force", NULL, CLI_FLAG, ROW(pull.force),
      .help = "pulls what is here already; the model is replaced at the end"},
     {0, "keep", NULL, CLI_FLAG, ROW(pull.keep),
-     .help = "keeps the checkpoint, in NAME.checkpoint beside the model"},
+     .help = "keeps what was downloaded, in NAME.checkpoint beside the model"},
     {0, "timeout", "SECONDS", CLI_DOUBLE, ROW(pull.timeout),
      .help = "gives up when no connection, or then no byte, comes for so long", .lo = 0.1,
      .hi = 86400},
@@ -215,7 +227,8 @@ static const struct cli_option rows[] = {
 
 int cmd_pull(int argc, char **argv) {
     struct pull_command o = {.pull = {.timeout = 30, .retries = 3}};
-    const struct cli_group groups[] = {{"Options of pull", rows, COUNT_OF(rows), &o}};
+    const struct cli_group groups[] = {{"Options of pull", rows, COUNT_OF(rows), &o},
+                                       recipe_group(&o.pull.recipe)};
     const struct cli cli = {
         .command = "pull",
         .synopsis = "[OPTION]... NAME...  |  --list [WORD]...",
@@ -223,11 +236,13 @@ int cmd_pull(int argc, char **argv) {
             "Downloads an official checkpoint, checks its hash and converts it to a vitrine\n"
             "model, which -m NAME then finds: in $VITRINE_MODELS, else $XDG_DATA_HOME/vitrine,\n"
             "else ~/.local/share/vitrine. The same command goes on with a download that was\n"
-            "interrupted. Proxies are taken from the environment (https_proxy, no_proxy).",
+            "interrupted. Proxies are taken from the environment (https_proxy, no_proxy). What is\n"
+            "said of the conversion goes over what the catalog says of it.",
         .examples = "  vitrine pull deit_tiny_patch16_224.fb_in1k\n"
                     "  vitrine classify -m deit_tiny_patch16_224.fb_in1k cat.jpg\n"
                     "  vitrine pull --list swin mit\n"
-                    "  vitrine pull --from model.safetensors deit_tiny_patch16_224.fb_in1k\n",
+                    "  vitrine pull --from model.safetensors deit_tiny_patch16_224.fb_in1k\n"
+                    "  vitrine pull --from runs/best.pth --arch vit_small_patch16_224 my-vit\n",
         .groups = groups,
         .group_count = COUNT_OF(groups),
         .min_args = 0,
@@ -243,6 +258,7 @@ int cmd_pull(int argc, char **argv) {
         code = cli_fail("pull", st);
     else
         code = o.list ? 0 : pull_all(&o, &args);
+    recipe_release(&o.pull.recipe);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0)
         code = cli_fail("pull", fail(ST_IO, "stdout could not be written"));
     return code;

@@ -16,10 +16,10 @@ struct devices {
 };
 
 /*
- * Whether `text` is auto, cpu, cuda or cuda:N[,N...], every N once, up to DEVICES_MOST; then the
- * names of the single devices in *out.
+ * auto, cpu, cuda or cuda:N[,N...], every N once, up to DEVICES_MOST: the names of the single
+ * devices in *out. ST_USAGE, the sentence only says what is wanted, as for CLI_CUSTOM.
  */
-bool devices_parse(const char *text, struct devices *out);
+enum status devices_parse(const char *text, struct devices *out) MUST_CHECK;
 
 /*
  * backend_open for each device of options->device; NULL: auto. All or none: on failure nothing is

@@ -21,23 +21,30 @@ static char *file_in(const char *folder, const char *below, const char *name) {
     return NULL;
 }
 
+/*
+ * The data folder: *root and what follows it; false when there is none. A relative $XDG_DATA_HOME
+ * does not count (XDG Base Directory Specification: "consider the path invalid and ignore it").
+ */
+static bool data_folder(const char **root, const char **below) {
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    const bool xdg = data && data[0] == '/';
+    *root = xdg ? data : home;
+    *below = xdg ? "/vitrine" : "/.local/share/vitrine";
+    return *root && **root;
+}
+
 /* The path of a pulled model, in fresh memory, or NULL. */
 static char *find_pulled(const char *name) {
-    const char *models = getenv("VITRINE_MODELS"), *data = getenv("XDG_DATA_HOME"),
-               *home = getenv("HOME");
+    const char *models = getenv("VITRINE_MODELS"), *root, *below;
     char *path = models && *models ? file_in(models, "", name) : NULL;
-    if (!path && data && *data) path = file_in(data, "/vitrine", name);
-    if (!path && !(data && *data) && home && *home)
-        path = file_in(home, "/.local/share/vitrine", name);
+    if (!path && data_folder(&root, &below)) path = file_in(root, below, name);
     return path;
 }
 
 char *model_folder(void) {
-    const char *models = getenv("VITRINE_MODELS"), *data = getenv("XDG_DATA_HOME"),
-               *home = getenv("HOME");
+    const char *models = getenv("VITRINE_MODELS"), *root, *below;
     if (models && *models) return str_copy(models);
-    if (data && *data) return str_format("%s/vitrine", data);
-    if (home && *home) return str_format("%s/.local/share/vitrine", home);
+    if (data_folder(&root, &below)) return str_format("%s%s", root, below);
     (void)fail(ST_IO, "no folder for models: none of $VITRINE_MODELS, $XDG_DATA_HOME and $HOME is "
                       "set");
     return NULL;

@@ -165,12 +165,8 @@ static enum status add_selftest(const char *plain, const char *path) {
 enum status model_write(struct checkpoint *checkpoint, const struct convert_options *options,
                         struct conversion *c, const char *path) {
     char *plain = str_format("%s.untested-%ld.h5", path, (long)getpid());
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t stem = strlen(base);
     enum status st = plain ? ST_OK : ST_NOMEM;
-    if (stem > 3 && strcmp(base + stem - 3, ".h5") == 0) stem -= 3;
-    if (st == ST_OK && !c->info.name && !(c->info.name = str_format("%.*s", (int)stem, base)))
-        st = ST_NOMEM;
+    if (st == ST_OK && !c->info.name && !(c->info.name = convert_model_name(path))) st = ST_NOMEM;
     if (st == ST_OK) st = convert_write(checkpoint, options, c, plain);
     if (st == ST_OK) {
         checkpoint_release(checkpoint);

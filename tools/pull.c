@@ -12,11 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "datasets/labels.h"
 #include "tools/cli.h"
 #include "tools/model.h"
 #include "tools/model_write.h"
-#include "weights/checkpoint.h"
 #include "weights/download.h"
 #include "weights/sha256.h"
 
@@ -31,7 +29,7 @@ struct pull {
     char *target;     /* FOLDER/NAME.h5 */
     char *work;       /* FOLDER/NAME.part */
     char *lock_path;  /* NAME.part/lock */
-    char *checkpoint; /* the weight file, wherever it is */
+    char *checkpoint; /* the weight file, or a local folder of one */
     char *made;       /* NAME.part/NAME.h5 */
     const char *file; /* the weight file's name */
     const char *from; /* the address or the file, for sentences and the model's source */
@@ -138,18 +136,23 @@ static bool is_address(const char *text) {
     return strstr(text, "://") != NULL;
 }
 
-/* --from FILE or FOLDER: the weight file it names. */
+/*
+ * --from FILE or FOLDER. Of a folder the entry's own file, or the folder, in which checkpoint_open
+ * finds the weights by their usual names.
+ */
 static enum status find_local(struct pull *p) {
     const char *from = p->options->from;
     struct stat info;
     p->local = true;
     if (stat(from, &info) != 0) return fail(ST_IO, "%s: %s", from, strerror(errno));
-    p->checkpoint = S_ISDIR(info.st_mode) ? str_format("%s/%s", from, p->file) : str_copy(from);
-    if (!p->checkpoint) return ST_NOMEM;
-    if (stat(p->checkpoint, &info) != 0)
-        return fail(ST_IO, "%s: %s", p->checkpoint, strerror(errno));
-    if (!S_ISREG(info.st_mode)) return fail(ST_IO, "%s: is no regular file", p->checkpoint);
-    return ST_OK;
+    if (S_ISDIR(info.st_mode)) {
+        p->checkpoint = str_format("%s/%s", from, p->file);
+        if (!p->checkpoint || access(p->checkpoint, F_OK) == 0)
+            return p->checkpoint ? ST_OK : ST_NOMEM;
+        mem_free(p->checkpoint);
+    }
+    p->checkpoint = str_copy(from);
+    return p->checkpoint ? ST_OK : ST_NOMEM;
 }
 
 static struct download request(struct pull *p, const char *address, const char *path) {
@@ -225,11 +228,23 @@ static enum status fetch(struct pull *p, char announced[65]) {
 
 /* ---- the checksum ---------------------------------------------------------------------------- */
 
+/* As the model made of it will say: of a checkpoint of several files over all of them. */
+static enum status hash(const struct pull *p, char hex[65]) {
+    struct checkpoint checkpoint = {0};
+    enum status st;
+    if (!p->local) return sha256_file(p->checkpoint, hex);
+    TRY(checkpoint_open(p->checkpoint, p->options->recipe.key, &checkpoint));
+    st = checkpoint_hash(&checkpoint);
+    memcpy(hex, checkpoint.sha256, sizeof checkpoint.sha256);
+    checkpoint_release(&checkpoint);
+    return st;
+}
+
 static enum status verify(struct pull *p, const char *announced) {
     const char *wanted = p->options->sha256 ? p->options->sha256 : p->entry->sha256;
     const char *says = "want";
     char hex[65];
-    TRY(sha256_file(p->checkpoint, hex));
+    TRY(hash(p, hex));
     if (!wanted && announced[0]) {
         wanted = announced;
         says = "the hub says";
@@ -272,6 +287,7 @@ static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
             c.info.source = source;
         }
     }
+    if (st == ST_OK) st = recipe_check(&p->options->recipe, options, &c);
     if (st == ST_OK && c.classes != options->label_count) options->label_count = 0;
     if (st == ST_OK) st = model_write(checkpoint, options, &c, p->made);
     conversion_release(&c);
@@ -280,26 +296,28 @@ static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
 
 static enum status convert(struct pull *p) {
     const struct catalog_entry *e = p->entry;
-    const char *words[PREPROCESS_WORDS];
+    const struct recipe *recipe = &p->options->recipe;
+    const char *words[PREPROCESS_WORDS], **all = NULL;
     char *preprocess = e->preprocess ? str_copy(e->preprocess) : NULL;
     struct convert_options options = {
         .arch = e->folder ? NULL : e->arch, .name = e->name, .license = e->license};
     struct checkpoint checkpoint = {0};
     struct labels labels = {0};
     enum status st = ST_OK;
-    options.dtype = DT_F32;
     options.preprocess = words;
     options.preprocess_count = split_words(preprocess, words);
     if (e->classes == 1000) st = labels_builtin(&labels, "imagenet-1k");
     options.label_count = labels.count;
     options.label_ids = (const char *const *)labels.id;
     options.label_names = (const char *const *)labels.name;
-    if (st == ST_OK) st = checkpoint_open(p->checkpoint, NULL, &checkpoint);
+    if (st == ST_OK) st = recipe_apply(recipe, &labels, &all, &options);
+    if (st == ST_OK) st = checkpoint_open(p->checkpoint, recipe->key, &checkpoint);
     p->good |= st == ST_OK;
     if (st == ST_OK) st = checkpoint_hash(&checkpoint);
     if (st == ST_OK) st = write_model(p, &checkpoint, &options);
     checkpoint_release(&checkpoint);
     labels_release(&labels);
+    mem_free(all);
     mem_free(preprocess);
     return st;
 }
@@ -329,6 +347,9 @@ static enum status finish(struct pull *p) {
     if (rename(p->made, p->target) != 0) return fail(ST_IO, "%s: %s", p->target, strerror(errno));
     if (!p->options->quiet) cli_say("wrote %s", p->target);
     if (p->options->keep && !p->local) return keep_checkpoint(p);
+    if (p->options->keep && !p->options->quiet)
+        cli_say("%s: was not downloaded and stays where it is: --keep keeps no copy of it",
+                p->from);
     sweep(p->work, lock);
     return ST_OK;
 }
@@ -369,6 +390,31 @@ static enum status name_paths(struct pull *p, const char *folder) {
     return p->target && p->work && p->lock_path && p->made ? ST_OK : ST_NOMEM;
 }
 
+/* A model of that name is there: by --sha256 it is asked what it was made of. */
+static enum status is_here(const struct pull *p) {
+    const char *wanted = p->options->sha256;
+    struct model_info info = {0};
+    struct h5 *file = NULL;
+    enum status st = wanted ? h5_open(p->target, &file) : ST_OK;
+    if (file) st = model_info_read(file, &info);
+    if (file && h5_close(&file) != ST_OK && st == ST_OK) st = ST_IO;
+    if (st == ST_OK && wanted && !*info.source_sha256)
+        st = fail(ST_FORMAT,
+                  "%s: is here already, but does not say the SHA-256 of what it was made of "
+                  "(--force pulls it again)",
+                  p->target);
+    else if (st == ST_OK && wanted && strncmp(info.source_sha256, wanted, strlen(wanted)) != 0)
+        st = fail(ST_FORMAT,
+                  "%s: is here already, made of a file whose SHA-256 is %.*s, want %s (--force "
+                  "pulls it again)",
+                  p->target, (int)strlen(wanted), info.source_sha256, wanted);
+    if (st == ST_OK && !p->options->quiet)
+        cli_say("%s: is here already, %s%s (--force pulls it again)", p->entry->name, p->target,
+                wanted ? ", made of a file of that SHA-256" : "");
+    model_info_release(&info);
+    return st;
+}
+
 enum status pull_model(const struct catalog_entry *entry, const struct pull_options *options) {
     struct pull p = {.entry = entry, .options = options, .lock = -1};
     char *folder = model_folder();
@@ -377,8 +423,7 @@ enum status pull_model(const struct catalog_entry *entry, const struct pull_opti
     p.from = options->from ? options->from : entry->address;
     p.local = options->from && !is_address(options->from);
     if (st == ST_OK && !options->force && access(p.target, F_OK) == 0) {
-        if (!options->quiet)
-            cli_say("%s: is here already, %s (--force pulls it again)", entry->name, p.target);
+        st = is_here(&p);
     } else {
         if (st == ST_OK) st = take_lock(&p);
         if (st == ST_OK) st = pull_locked(&p);

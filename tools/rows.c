@@ -120,37 +120,12 @@ static void write_table(const struct rows *rows, const struct row *row) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* The length of the well-formed UTF-8 character at `text` (RFC 3629), 0 when there is none. */
-static int utf8_length(const unsigned char *text) {
-    unsigned char first = text[0], low = 0x80, high = 0xbf;
-    int length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (first > 0xf4) return 0;
-    if (first == 0xe0) low = 0xa0;  /* overlong */
-    if (first == 0xed) high = 0x9f; /* surrogates */
-    if (first == 0xf0) low = 0x90;  /* overlong */
-    if (first == 0xf4) high = 0x8f; /* beyond U+10FFFF */
-    for (int i = 1; i < length; i++) {
-        if (text[i] < low || text[i] > high) return 0; /* also the final zero */
-        low = 0x80, high = 0xbf;
-    }
-    return length;
-}
-
-bool rows_is_utf8(const char *text) {
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at) {
-        int length = utf8_length(at);
-        if (length == 0) return false;
-        at += length;
-    }
-    return true;
-}
-
 char *rows_utf8(const char *text) {
-    char *out = mem_zalloc(3 * strlen(text) + 1, 1), *at = out;
-    for (; out && *text;) {
-        int length = utf8_length((const unsigned char *)text);
-        memcpy(at, length ? text : "\xef\xbf\xbd", (size_t)(length ? length : 3));
+    const char *end = text + strlen(text);
+    char *out = mem_zalloc(3 * (size_t)(end - text) + 1, 1), *at = out;
+    while (out && text < end) {
+        const size_t length = utf8_length(text, (size_t)(end - text));
+        memcpy(at, length ? text : "\xef\xbf\xbd", length ? length : 3);
         at += length ? length : 3;
         text += length ? length : 1;
     }
@@ -159,10 +134,10 @@ char *rows_utf8(const char *text) {
 
 static void put_json(FILE *file, const char *text) {
     static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
-    const unsigned char *at = (const unsigned char *)text;
+    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
     fputc('"', file);
-    while (*at) {
-        int length = utf8_length(at);
+    while (at < end) {
+        size_t length = utf8_length(at, (size_t)(end - at));
         const char *escape = strchr(plain, *at);
         if (length == 0) {
             fputs("\xef\xbf\xbd", file); /* U+FFFD */
@@ -172,7 +147,7 @@ static void put_json(FILE *file, const char *text) {
         else if (*at < 0x20 || *at == 0x7f)
             fprintf(file, "\\u%04x", *at);
         else
-            fwrite(at, 1, (size_t)length, file);
+            fwrite(at, 1, length, file);
         at += length;
     }
     fputc('"', file);
@@ -214,7 +189,7 @@ static void put_json_target(FILE *file, const struct row_target *t) {
 static void write_object(FILE *file, const struct row *row) {
     fputs("{\"path\":", file);
     put_json(file, row->path);
-    if (!rows_is_utf8(row->path)) {
+    if (!utf8_is(row->path)) {
         fputs(",\"path_hex\":\"", file);
         for (const char *at = row->path; *at; at++)
             fprintf(file, "%02x", (unsigned char)*at);

@@ -67,8 +67,7 @@ void rows_end(struct rows *rows);
 
 /* One field of a TSV or CSV line, escaped as above. */
 void rows_put_field(FILE *file, enum row_format format, const char *text);
-/* Whether text is valid UTF-8; a copy (mem_free) in which what is not has become U+FFFD. */
-bool rows_is_utf8(const char *text);
+/* A copy (mem_free) in which what is not UTF-8 has become U+FFFD. */
 char *rows_utf8(const char *text);
 /* A number by a printf format of one double, the decimal sign a dot in every locale. */
 const char *rows_score_text(float score, const char *format, char text[48]);

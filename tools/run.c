@@ -42,8 +42,7 @@ static const char *const formats[] = {"text", "tsv", "csv", "json", "jsonl", NUL
 
 static enum status parse_device(const char *value, void *field) {
     struct devices devices;
-    if (!devices_parse(value, &devices))
-        return fail(ST_USAGE, "auto, cpu, cuda, cuda:N or cuda:N,N");
+    TRY(devices_parse(value, &devices));
     *(const char **)field = value;
     return ST_OK;
 }
@@ -242,11 +241,12 @@ bool run_progress(const struct run_options *run) {
 
 void run_summary(const struct run_options *run, const struct pipeline_totals *totals) {
     double rate = totals->seconds > 0 ? (double)totals->images / totals->seconds : 0;
-    char failed[64] = "";
+    char failed[64] = "", speed[64] = "";
     if (run->quiet) return;
     if (totals->failed) snprintf(failed, sizeof failed, ", %zu failed", totals->failed);
-    cli_say("%zu image%s%s, %.2f s, %.1f images/s", totals->images, totals->images == 1 ? "" : "s",
-            failed, totals->seconds, rate);
+    if (totals->images > totals->failed)
+        snprintf(speed, sizeof speed, ", %.2f s, %.1f images/s", totals->seconds, rate);
+    cli_say("%zu image%s%s%s", totals->images, totals->images == 1 ? "" : "s", failed, speed);
     if (totals->turned && run->exif == RUN_EXIF_IGNORE)
         cli_say("%zu with an EXIF orientation that was ignored", totals->turned);
     if (run->verbose)

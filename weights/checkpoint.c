@@ -1,7 +1,6 @@
 /*
  * checkpoint: see checkpoint.h. Opens a weight file by mmap, so that a checkpoint costs address
- * space and not memory; finds the config files beside it; and says what a file is that vitrine
- * does not read.
+ * space and not memory, and finds the config files beside it.
  */
 #include "weights/checkpoint.h"
 
@@ -12,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "weights/checkpoint_folder.h"
+#include "weights/checkpoint_kind.h"
 #include "weights/checkpoint_shards.h"
 #include "weights/keras.h"
 #include "weights/npz.h"
@@ -22,67 +23,7 @@
 
 #define OTHERS_MAX 1000
 #define CONFIG_MAX ((size_t)16 << 20) /* bytes of a config.json; labels of 22k classes need 2 MiB */
-
-/* What else a file may be: bytes at an offset. Order: the longer marks first. */
-static const struct {
-    size_t offset, length;
-    const char *mark, *what;
-} foreign[] = {
-    {0, 8, "\x89HDF\r\n\x1a\n", NULL}, /* looked into below, as is a zip */
-    {0, 4, "PK\x03\x04", NULL},
-    {0, 2, "\x80\x02", "a Python pickle, and none of torch.save"},
-    {0, 2, "\x80\x03", "a Python pickle, and none of torch.save"},
-    {0, 2, "\x80\x04", "a Python pickle, and none of torch.save"},
-    {0, 2, "\x80\x05", "a Python pickle, and none of torch.save"},
-    {0, 6, "\x93NUMPY", "one NumPy array (.npy) without a name; a checkpoint is an .npz"},
-    {0, 24, "version https://git-lfs.",
-     "a Git LFS pointer: the weights themselves were not downloaded (git lfs pull)"},
-    {0, 4, "GGUF", "a GGUF file"},
-    {0, 2, "\x1f\x8b", "gzip-compressed"},
-    {0, 4, "\x89PNG", "a PNG picture"},
-    {0, 3, "\xff\xd8\xff", "a JPEG picture"},
-    {0, 9, "<!DOCTYPE", "an HTML page: the download gave a page and not the file"},
-    {0, 9, "<!doctype", "an HTML page: the download gave a page and not the file"},
-    {0, 5, "<html", "an HTML page: the download gave a page and not the file"},
-    {0, 1, "<", "XML or HTML text"},
-    {257, 5, "ustar",
-     "a tar archive: unpack it; or, of torch before 0.1.10, load and save it with a newer one"},
-};
-
-static const char npz_kind[] = "a NumPy archive (.npz)";
-static const char keras_kind[] = "a Keras archive (.keras)";
-
-static bool contains(const uint8_t *bytes, size_t size, const char *word) {
-    size_t length = strlen(word);
-    for (size_t i = 0; i + length <= size; i++) {
-        const uint8_t *hit = memchr(bytes + i, word[0], size - length + 1 - i);
-        if (!hit) return false;
-        i = (size_t)(hit - bytes);
-        if (memcmp(hit, word, length) == 0) return true;
-    }
-    return false;
-}
-
-/* A zip's central directory, with the names, is at its end. */
-static const char *zip_kind(const uint8_t *bytes, size_t size) {
-    size_t tail = size > 1 << 20 ? 1 << 20 : size;
-    if (contains(bytes + size - tail, tail, ".npy")) return npz_kind;
-    if (contains(bytes + size - tail, tail, "model.weights.h5")) return keras_kind;
-    return "a zip archive";
-}
-
-/* What the file is, when its first bytes say that no reader takes it; else NULL. */
-static const char *foreign_kind(const uint8_t *bytes, size_t size) {
-    for (size_t i = 0; i < COUNT_OF(foreign); i++) {
-        if (size < foreign[i].offset + foreign[i].length) continue;
-        if (memcmp(bytes + foreign[i].offset, foreign[i].mark, foreign[i].length) != 0) continue;
-        if (foreign[i].what) return foreign[i].what;
-        return bytes[0] == 'P' ? zip_kind(bytes, size) : keras_foreign(bytes, size);
-    }
-    if (size > 1 && (bytes[0] == '{' || bytes[0] == '[') && (size < 9 || bytes[8] != '{'))
-        return "JSON text";
-    return NULL;
-}
+#define SMALLEST   ((size_t)10)       /* bytes: a safetensors header of no tensor */
 
 static enum status map_file(const char *path, void **out, size_t *size) {
     struct stat info;
@@ -134,8 +75,7 @@ static enum status read_beside(const char *folder, const char *name, char **out)
     char *path = str_format("%s/%s", folder, name);
     if (!path) return ST_NOMEM;
     if (stat(path, &info) == 0) {
-        if (!S_ISREG(info.st_mode)) TRY_OUT(fail(ST_IO, "%s: is no regular file", path));
-        TRY_OUT(file_read(path, CONFIG_MAX, &bytes, &size));
+        TRY_OUT(file_read_regular(path, CONFIG_MAX, &bytes, &size));
         if (memchr(bytes, 0, size)) {
             st = fail(ST_FORMAT, "%s: is no text", path);
             goto out;
@@ -152,31 +92,6 @@ out:
     return st;
 }
 
-/* The weight file of a folder, and why it cannot be used when it is another one. */
-static enum status folder_weights(const char *folder, char **out) {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
-                                        "pytorch_model.bin", "pytorch_model.bin.index.json",
-                                        "tf_model.h5",       "model.weights.h5",
-                                        "model.weights.json"};
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        char *path = str_format("%s/%s", folder, names[i]);
-        if (!path) return ST_NOMEM;
-        bool found = access(path, F_OK) == 0;
-        if (found && i < 6) {
-            *out = path;
-            return ST_OK;
-        }
-        mem_free(path);
-        if (found)
-            return fail(ST_FORMAT, "%s: holds %s, which vitrine does not convert", folder,
-                        names[i]);
-    }
-    return fail(ST_IO,
-                "%s: a folder without model.safetensors, pytorch_model.bin, tf_model.h5 "
-                "or model.weights.h5",
-                folder);
-}
-
 /* The folder of a path: all before the last slash. */
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -186,18 +101,9 @@ static char *folder_of(const char *path) {
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-/* A zip whose entries are .npy files. */
-static bool is_npz(const uint8_t *bytes, size_t size) {
-    return bytes[0] == 'P' && foreign_kind(bytes, size) == npz_kind;
-}
-
-static bool is_keras_archive(const uint8_t *bytes, size_t size) {
-    return bytes[0] == 'P' && foreign_kind(bytes, size) == keras_kind;
-}
-
-/* A length of 8 bytes and JSON behind it; what is nothing else is taken for it, read strictly. */
+/* A length of 8 bytes and JSON behind it, which begins with a brace by the format's own rule. */
 static bool is_safetensors(const uint8_t *bytes, size_t size) {
-    return foreign_kind(bytes, size) == NULL;
+    return size > 9 && bytes[8] == '{' && checkpoint_kind(bytes, size) == NULL;
 }
 
 /* The file may carry its config along. */
@@ -212,9 +118,9 @@ static enum status parse_safetensors(struct checkpoint *out) {
 static const struct container *const containers[] = {
     &torch_zip,
     &torch_legacy,
-    &(const struct container){"npz", is_npz, npz_parse},
+    &(const struct container){"npz", checkpoint_kind_is_npz, npz_parse},
     &keras_h5,
-    &(const struct container){"Keras archive", is_keras_archive, keras_parse_archive},
+    &(const struct container){"Keras archive", checkpoint_kind_is_keras, keras_parse_archive},
     &(const struct container){"ONNX", onnx_recognise, onnx_parse},
     &(const struct container){"safetensors", is_safetensors, parse_safetensors},
 };
@@ -229,7 +135,9 @@ static enum status parse_file(struct checkpoint *out) {
         return fail(ST_USAGE, "%s: --key is for PyTorch files; this one (%s) holds one model",
                     out->weights_path, out->container);
     }
-    kind = foreign_kind(out->map, out->map_size);
+    kind = checkpoint_kind(out->map, out->map_size);
+    if (!kind && out->map_size < SMALLEST)
+        return fail(ST_FORMAT, "%s: %zu bytes are no checkpoint", out->weights_path, out->map_size);
     return fail(ST_FORMAT,
                 "%s: is %s; vitrine converts safetensors, PyTorch, .npz, ONNX and Keras "
                 "files",
@@ -242,18 +150,15 @@ bool checkpoint_likely(const char *path) {
     bool likely = false;
     if (stat(path, &info) != 0) return false;
     if (S_ISDIR(info.st_mode)) {
-        likely = folder_weights(path, &c.weights_path) == ST_OK;
-        mem_free(c.weights_path);
+        likely = checkpoint_folder(path, &c.weights_path, &c.aside) == ST_OK;
+        checkpoint_release(&c);
         return likely;
     }
     if (checkpoint_is_index(path)) return true;
     if (!S_ISREG(info.st_mode) || map_file(path, &c.map, &c.map_size) != ST_OK || !c.map)
         return false;
-    for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++) {
+    for (size_t i = 0; i < COUNT_OF(containers) && !likely; i++)
         likely = containers[i]->recognise(c.map, c.map_size);
-        if (likely && containers[i]->parse == parse_safetensors) /* what is nothing else, too */
-            likely = c.map_size > 9 && ((const uint8_t *)c.map)[8] == '{';
-    }
     checkpoint_release(&c);
     return likely;
 }
@@ -261,26 +166,11 @@ bool checkpoint_likely(const char *path) {
 char *checkpoint_file(const struct checkpoint *checkpoint, size_t index) {
     static const char *const beside[] = {"config.json", "preprocessor_config.json"};
     const size_t shards = checkpoint->shard_count, others = checkpoint->other_count;
-    char *folder, *path = NULL;
     if (index == 0) return str_copy(checkpoint->weights_path);
     if (--index < shards) return str_copy(checkpoint->shards[index].weights_path);
     if ((index -= shards) < others) return str_copy(checkpoint->others[index].path);
     if ((index -= others) >= COUNT_OF(beside)) return NULL;
-    folder = folder_of(checkpoint->weights_path);
-    if (folder) path = str_format("%s/%s", folder, beside[index]);
-    mem_free(folder);
-    return path;
-}
-
-/* The config files beside the weights. */
-static enum status read_configs(struct checkpoint *out) {
-    char *folder = folder_of(out->weights_path);
-    enum status st;
-    if (!folder) return ST_NOMEM;
-    st = read_beside(folder, "config.json", &out->config_json);
-    if (st == ST_OK) st = read_beside(folder, "preprocessor_config.json", &out->preprocessor_json);
-    mem_free(folder);
-    return st;
+    return str_format("%s/%s", checkpoint->folder, beside[index]);
 }
 
 static enum status open_all(const char *path, struct checkpoint *out) {
@@ -288,11 +178,15 @@ static enum status open_all(const char *path, struct checkpoint *out) {
     out->path = str_copy(path);
     if (!out->path) return ST_NOMEM;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        TRY(folder_weights(path, &out->weights_path));
-    } else if (!(out->weights_path = str_copy(path))) {
-        return ST_NOMEM;
+        out->folder = str_copy(path);
+        TRY(checkpoint_folder(path, &out->weights_path, &out->aside));
+    } else {
+        out->folder = folder_of(path);
+        out->weights_path = str_copy(path);
     }
-    TRY(read_configs(out));
+    if (!out->folder || !out->weights_path) return ST_NOMEM;
+    TRY(read_beside(out->folder, "config.json", &out->config_json));
+    TRY(read_beside(out->folder, "preprocessor_config.json", &out->preprocessor_json));
     if (checkpoint_is_index(out->weights_path)) return checkpoint_open_shards(out);
     TRY(map_file(out->weights_path, &out->map, &out->map_size));
     return parse_file(out);
@@ -330,6 +224,7 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     mem_free(checkpoint->memory);
     mem_free(checkpoint->path);
     mem_free(checkpoint->weights_path);
+    mem_free(checkpoint->folder);
     mem_free(checkpoint->config_json);
     mem_free(checkpoint->preprocessor_json);
     mem_free(checkpoint->converter_json);
@@ -356,15 +251,26 @@ const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const 
     return NULL;
 }
 
+/* The mapped files of a checkpoint into runs (NULL: only counted), then those of its shards. */
+static size_t add_runs(const struct checkpoint *checkpoint, struct sha256_run *runs, size_t count) {
+    if (checkpoint->map && runs)
+        runs[count] = (struct sha256_run){checkpoint->map, checkpoint->map_size};
+    count += checkpoint->map != NULL;
+    for (size_t i = 0; i < checkpoint->other_count; i++, count++) {
+        const struct checkpoint_file *file = &checkpoint->others[i];
+        if (runs) runs[count] = (struct sha256_run){file->map, file->map_size};
+    }
+    for (size_t i = 0; i < checkpoint->shard_count; i++)
+        count = add_runs(&checkpoint->shards[i], runs, count);
+    return count;
+}
+
 enum status checkpoint_hash(struct checkpoint *checkpoint) {
-    const size_t count = checkpoint->shard_count;
-    struct sha256_run *runs;
+    const size_t count = add_runs(checkpoint, NULL, 0);
+    struct sha256_run *runs = mem_zalloc(count, sizeof *runs);
     enum status st;
-    if (!count) return sha256_hex(checkpoint->map, checkpoint->map_size, checkpoint->sha256);
-    runs = mem_zalloc(count, sizeof *runs);
     if (!runs) return ST_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        runs[i] = (struct sha256_run){checkpoint->shards[i].map, checkpoint->shards[i].map_size};
+    add_runs(checkpoint, runs, 0);
     st = sha256_runs(runs, count, checkpoint->sha256);
     mem_free(runs);
     return st;

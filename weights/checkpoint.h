@@ -16,6 +16,7 @@ struct checkpoint_file {
 struct checkpoint {
     char *path;             /* as given, owned */
     char *weights_path;     /* the weight file itself, owned */
+    char *folder;           /* where config files are looked for, owned; NULL for a shard */
     const char *container;  /* its name, "safetensors" */
     struct tensor *tensors; /* (count), sorted by name, owned */
     size_t count;
@@ -40,14 +41,17 @@ struct checkpoint {
 
 /*
  * A file; an index of several (*.index.json); or a folder with one of them under its usual name
- * (model.safetensors, pytorch_model.bin, tf_model.h5, model.weights.h5) and config.json. `key`:
+ * (checkpoint_folder.h) and config.json. `key`:
  * which model of a file that holds more than one, its keys with dots between; NULL chooses as
  * README.md says. ST_IO, ST_FORMAT, ST_USAGE.
  */
 enum status checkpoint_open(const char *path, const char *key, struct checkpoint *out) MUST_CHECK;
 void checkpoint_release(struct checkpoint *checkpoint);
 const struct tensor *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
-/* Of an index: over its files one after the other, in the order in which it first names them. */
+/*
+ * Over the weight file and what else was mapped for it, one after the other, in the order of first
+ * use; of an index over those of its files, in the order in which it first names them.
+ */
 enum status checkpoint_hash(struct checkpoint *checkpoint) MUST_CHECK;
 /*
  * The files that it is read from, and those beside it that would be, by index from 0; NULL after

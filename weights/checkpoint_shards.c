@@ -4,6 +4,8 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "weights/json.h"
+
 #define INDEX_MAX  ((size_t)16 << 20) /* bytes; ViT-g's has 100 KB */
 #define SHARDS_MAX 1000
 #define INDEX_END  ".index.json"
@@ -16,11 +18,21 @@ bool checkpoint_is_index(const char *path) {
 static enum status read_index(const char *path, cJSON **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    TRY(file_read(path, INDEX_MAX, &bytes, &size));
-    *out = cJSON_ParseWithLength((const char *)bytes, size);
+    TRY(file_read_regular(path, INDEX_MAX, &bytes, &size));
+    enum status st = json_parse((const char *)bytes, size, path, out);
     mem_free(bytes);
+    TRY(st);
     if (cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(*out, "weight_map"))) return ST_OK;
     return fail(ST_FORMAT, "%s: is no index of weight files: it has no weight_map", path);
+}
+
+static enum status check_count(const struct checkpoint *out, size_t shards) {
+    size_t total = 0;
+    for (size_t i = 0; i < shards; i++)
+        total += out->shards[i].count;
+    if (total <= TENSORS_MAX) return ST_OK;
+    return fail(ST_FORMAT, "%s: its files hold more than %zu tensors", out->weights_path,
+                TENSORS_MAX);
 }
 
 /* The file of one tensor, beside the index: *shard is its number, opened when it is a new one. */
@@ -44,8 +56,8 @@ static enum status open_shard(struct checkpoint *out, const cJSON *entry, size_t
     else
         st = checkpoint_open_file(path, &out->shards[*shard]);
     mem_free(path);
-    if (st == ST_OK) out->shard_count++;
-    return st;
+    TRY(st);
+    return check_count(out, ++out->shard_count);
 }
 
 /* Moves the tensors of all shards into out. */

@@ -114,22 +114,23 @@ static enum status write_tensors(struct h5 *file, const struct conversion *c, en
     return st;
 }
 
-/* The file's name without folder and suffix: what a model is called when nobody says. */
-static char *stem_of(const char *path) {
+char *convert_model_name(const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t length = strlen(base);
     if (length > 3 && strcmp(base + length - 3, ".h5") == 0) length -= 3;
-    return str_format("%.*s", (int)length, base);
+    char *stem = str_format("%.*s", (int)length, base), *name = stem ? str_printable(stem) : NULL;
+    mem_free(stem);
+    return name;
 }
 
 static enum status write_model(struct h5 *file, const struct convert_options *options,
                                const struct conversion *c, const char *path) {
     struct model_info info = c->info;
-    char *stem = info.name ? NULL : stem_of(path);
+    char *name = info.name ? NULL : convert_model_name(path);
     enum status st = ST_NOMEM;
-    if (!info.name) info.name = stem;
+    if (!info.name) info.name = name;
     if (info.name) st = model_info_write(file, &info);
-    mem_free(stem);
+    mem_free(name);
     TRY(st);
     TRY(c->family->write(file, c));
     TRY(preprocess_spec_write(file, &c->preprocess));

@@ -60,6 +60,11 @@ enum status convert_plan(const struct checkpoint *checkpoint, const struct conve
 enum status convert_write(const struct checkpoint *checkpoint,
                           const struct convert_options *options,
                           const struct conversion *conversion, const char *path) MUST_CHECK;
+/*
+ * What a model is called when nobody says: its file's name without folder and .h5, printable; in
+ * fresh memory.
+ */
+char *convert_model_name(const char *path);
 void conversion_release(struct conversion *conversion);
 
 /* The architectures known by name, for --list-names: NULL after the last. */

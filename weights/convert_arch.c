@@ -23,16 +23,13 @@ static bool scaled_alike(const struct name_origin *origin, const struct architec
 /* The one row of these shapes. Several that differ: ST_USAGE with their names, unless `quiet`. */
 static enum status match_shapes(struct plan *plan, bool quiet) {
     const struct architecture *first = NULL, *a;
+    struct word_list names = {0};
     bool differ = false;
-    char names[600] = "";
-    size_t length = 0;
     for (size_t i = 0; (a = architecture_at(i)); i++) {
         if (!plan->out->family->matches(plan, a) || !scaled_alike(plan->origin, a)) continue;
         if (first && !plan->out->family->same(first, a)) differ = true;
         if (!first) first = a;
-        if (length + strlen(a->name) + 8 < sizeof names)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
-                                       length ? ", " : "", a->name);
+        word_list_add(&names, "%s", a->name);
     }
     if (!differ) {
         plan->arch = first;
@@ -43,7 +40,7 @@ static enum status match_shapes(struct plan *plan, bool quiet) {
                 "%s: its shapes are those of several architectures that differ in what tensors do "
                 "not say: give one "
                 "with --arch: %s",
-                plan->checkpoint->weights_path, names);
+                plan->checkpoint->weights_path, word_list_text(&names));
 }
 
 /* --arch or config.json's architecture, looked up and held against the tensors. */

@@ -1,10 +1,8 @@
 /*
- * convert_files: config.json and preprocessor_config.json beside the weights: JSON, and what is
- * read from them in the same way for every family.
+ * convert_files: config.json and preprocessor_config.json beside the weights: what is read from
+ * them in the same way for every family.
  */
 #include <cjson/cJSON.h>
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,90 +10,16 @@
 
 #define CONFIG CONVERT_CONFIG_FILE
 
-enum status json_double(const cJSON *object, const char *file, const char *key, double lo,
-                        double hi, double *out) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!item || cJSON_IsNull(item)) return ST_OK;
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= lo && item->valuedouble <= hi))
-        return fail(ST_FORMAT, "%s: %s is no number from %g to %g", file, key, lo, hi);
-    *out = item->valuedouble;
-    return ST_OK;
-}
-
-enum status json_int(const cJSON *object, const char *file, const char *key, int lo, int hi,
-                     int *out) {
-    double value = NAN;
-    TRY(json_double(object, file, key, lo, hi, &value));
-    if (isnan(value)) return ST_OK;
-    if (value != floor(value))
-        return fail(ST_FORMAT, "%s: %s is %g, want a whole number", file, key, value);
-    *out = (int)value;
-    return ST_OK;
-}
-
-enum status json_word(const cJSON *object, const char *file, const char *key, const char **out) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!item || cJSON_IsNull(item)) return ST_OK;
-    if (!cJSON_IsString(item)) return fail(ST_FORMAT, "%s: %s is no word", file, key);
-    *out = item->valuestring;
-    return ST_OK;
-}
-
-/* No more than 16 levels: cJSON recurses, and a config has 4. */
-static enum status parse_text(const char *text, const char *file, cJSON **out) {
-    int depth = 0;
-    bool quoted = false;
-    for (const char *p = text; *p; p++) {
-        if (quoted && *p == '\\' && p[1])
-            p++;
-        else if (*p == '"')
-            quoted = !quoted;
-        else if (!quoted && (*p == '{' || *p == '[') && ++depth > 16)
-            return fail(ST_FORMAT, "%s: nests deeper than 16 levels", file);
-        else if (!quoted && (*p == '}' || *p == ']'))
-            depth--;
-    }
-    *out = cJSON_Parse(text);
-    if (cJSON_IsObject(*out)) return ST_OK;
-    return fail(ST_FORMAT, "%s: is not a JSON object", file);
-}
-
-enum status json_ints(const cJSON *object, const char *file, const char *key, int lo, int hi,
-                      int limit, int *out, int *count) {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, key), *item = NULL;
-    *count = 0;
-    if (!cJSON_IsArray(list)) {
-        int value = INT_MIN;
-        TRY(json_int(object, file, key, lo, hi, &value));
-        if (value == INT_MIN) return ST_OK;
-        out[(*count)++] = value;
-        return ST_OK;
-    }
-    cJSON_ArrayForEach(item, list) {
-        const cJSON *first = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 0) : item;
-        const cJSON *second = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, 1) : item;
-        if (*count == limit || !cJSON_IsNumber(first) || !cJSON_IsNumber(second) ||
-            (cJSON_IsArray(item) && cJSON_GetArraySize(item) != 2) ||
-            !(first->valuedouble >= lo && first->valuedouble <= hi) ||
-            first->valuedouble != floor(first->valuedouble))
-            return fail(ST_FORMAT, "%s: %s are not up to %d whole numbers from %d to %d", file, key,
-                        limit, lo, hi);
-        if (first->valuedouble != second->valuedouble)
-            return fail(ST_FORMAT, "%s: %s has (%g, %g), which is not square", file, key,
-                        first->valuedouble, second->valuedouble);
-        out[(*count)++] = (int)first->valuedouble;
-    }
-    if (*count) return ST_OK;
-    return fail(ST_FORMAT, "%s: %s is an empty list", file, key);
-}
-
 enum status plan_parse_files(struct plan *plan) {
     const struct checkpoint *c = plan->checkpoint;
-    if (c->config_json) TRY(parse_text(c->config_json, CONFIG, &plan->config));
+    if (c->config_json)
+        TRY(json_parse(c->config_json, strlen(c->config_json), CONFIG, &plan->config));
     if (c->converter_json)
-        TRY(parse_text(c->converter_json, CONVERT_KERAS_CONVERTER, &plan->processor));
+        TRY(json_parse(c->converter_json, strlen(c->converter_json), CONVERT_KERAS_CONVERTER,
+                       &plan->processor));
     else if (c->preprocessor_json)
-        TRY(parse_text(c->preprocessor_json, "preprocessor_config.json", &plan->processor));
+        TRY(json_parse(c->preprocessor_json, strlen(c->preprocessor_json),
+                       "preprocessor_config.json", &plan->processor));
     bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture")) ||
                 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(plan->config, "model_args"));
     bool hub = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "model_type"));
@@ -146,7 +70,7 @@ enum status plan_timm_settings(struct plan *plan, const char *const *known, size
                         arg->string ? arg->string : "a value without name");
     }
     TRY(json_word(pretrained, CONFIG, "license", &license));
-    if (license && !(plan->out->info.license = str_copy(license))) return ST_NOMEM;
+    if (license && !(plan->out->info.license = str_printable(license))) return ST_NOMEM;
     return ST_OK;
 }
 

@@ -17,11 +17,6 @@ static const char *name_of(const cJSON *names, int i) {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(names, key));
 }
 
-/* One line and no control bytes: what labels_group_write takes. */
-static bool usable(const char *name) {
-    return name && name[0] && !name[strcspn(name, "\n\r\t")];
-}
-
 /* What save_pretrained writes when nobody named the classes. */
 static bool unnamed(const char *name, int i) {
     char text[24];
@@ -51,7 +46,7 @@ enum status plan_labels(struct plan *plan) {
         const bool here = by_index && by_index->string &&
                           parse_long(by_index->string, 0, count, &index) && index == i;
         const char *name = here ? cJSON_GetStringValue(by_index) : name_of(names, i);
-        if (!usable(name))
+        if (!name || !utf8_is_line(name))
             return fail(ST_FORMAT, CONFIG ": id2label has no name of one line for class %d", i);
         if (!(out->label_names[i] = str_copy(name))) return ST_NOMEM;
         out->label_count = i + 1;

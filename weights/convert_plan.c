@@ -64,7 +64,7 @@ enum status plan_note(struct plan *plan, const char *name, const char *value) {
     TRY(mem_grow((void **)&info->note_names, &names, info->notes + 1, sizeof(char *)));
     TRY(mem_grow((void **)&info->note_values, &values, info->notes + 1, sizeof(char *)));
     info->note_names[info->notes] = str_copy(name);
-    info->note_values[info->notes++] = str_copy(value);
+    info->note_values[info->notes++] = str_printable(value);
     if (!info->note_names[info->notes - 1] || !info->note_values[info->notes - 1]) return ST_NOMEM;
     return ST_OK;
 }
@@ -373,14 +373,17 @@ static enum status plan_info(struct plan *plan) {
     struct model_info *info = &plan->out->info;
     const struct convert_options *options = plan->options;
     const char *slash = strrchr(plan->checkpoint->weights_path, '/');
+    char *file = str_printable(slash ? slash + 1 : plan->checkpoint->weights_path);
     info->family = str_copy(plan->out->family->name);
-    info->source = str_format("%s, %s of %s", plan->out->origin, plan->checkpoint->container,
-                              slash ? slash + 1 : plan->checkpoint->weights_path);
+    if (file)
+        info->source =
+            str_format("%s, %s of %s", plan->out->origin, plan->checkpoint->container, file);
+    mem_free(file);
     info->source_sha256 = str_copy(plan->checkpoint->sha256);
-    if (options->name) info->name = str_copy(options->name);
+    if (options->name) info->name = str_printable(options->name);
     if (options->license) {
         mem_free(info->license);
-        info->license = str_copy(options->license);
+        info->license = str_printable(options->license);
     } else if (!info->license) {
         info->license = str_copy("unknown");
     }

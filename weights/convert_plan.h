@@ -6,7 +6,7 @@
  *   convert_vit_config.c   what tensors do not say: heads, eps, pool, positions' grid
  *   convert_swin.c         the same two of a Swin
  *   convert_swin_config.c  what its tensors do not say: windows, the picture's size
- *   convert_files.c        JSON and the config files
+ *   convert_files.c        the config files
  *   convert_torchvision.c  what torchvision says of its published weights
  *   convert_keras.c        how keras_hub prepares pictures
  *   convert_arch.c         which row of the architecture table
@@ -19,6 +19,7 @@
 
 #include "weights/architectures.h"
 #include "weights/convert.h"
+#include "weights/json.h"
 #include "weights/names.h"
 
 #define CONVERT_MAX_PARTS 3
@@ -27,8 +28,6 @@
 
 #define CONVERT_CONFIG_FILE     "config.json"
 #define CONVERT_KERAS_CONVERTER "keras_hub's image converter"
-
-struct cJSON;
 
 /* A canonical tensor: its parts stacked along the first axis. */
 struct conversion_tensor {
@@ -152,20 +151,6 @@ enum status plan_labels(struct plan *plan) MUST_CHECK;
 bool plan_crop_share(int crop, int resize, double *out);
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */
 enum status plan_input_size(const struct plan *plan, int *height, int *width) MUST_CHECK;
-
-/*
- * Reading JSON: an absent key leaves *out as it was; another type or range is ST_FORMAT naming
- * `file` and the key.
- */
-enum status json_int(const struct cJSON *object, const char *file, const char *key, int lo, int hi,
-                     int *out) MUST_CHECK;
-enum status json_double(const struct cJSON *object, const char *file, const char *key, double lo,
-                        double hi, double *out) MUST_CHECK;
-enum status json_word(const struct cJSON *object, const char *file, const char *key,
-                      const char **out) MUST_CHECK;
-/* A number, or a list of up to `limit` numbers or pairs of equal ones; *count 0: absent. */
-enum status json_ints(const struct cJSON *object, const char *file, const char *key, int lo, int hi,
-                      int limit, int *out, int *count) MUST_CHECK;
 
 /* Every value finite and inside what options->dtype holds; all tensors with a fault are named. */
 enum status plan_check_values(struct plan *plan) MUST_CHECK;

@@ -78,7 +78,8 @@ static bool note_read(const char *path, struct note *out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
     long whole = 0;
-    bool good = name && access(name, F_OK) == 0 && file_read(name, 8192, &bytes, &size) == ST_OK;
+    bool good =
+        name && access(name, F_OK) == 0 && file_read_regular(name, 8192, &bytes, &size) == ST_OK;
     if (good) text = str_format("%.*s", (int)size, (const char *)bytes);
     if (text) {
         note_field(text, "address", out->address, sizeof out->address);

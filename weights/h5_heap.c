@@ -82,36 +82,12 @@ out:
     return st;
 }
 
-/*
- * The code point at text, its length into *size; -1 where the bytes are not (shortest-form)
- * UTF-8.
- */
-static long code_point(const unsigned char *text, size_t left, size_t *size) {
-    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    long point;
-    size_t length = text[0] < 0x80   ? 1
-                    : text[0] < 0xc0 ? 0
-                    : text[0] < 0xe0 ? 2
-                    : text[0] < 0xf0 ? 3
-                                     : 4;
-    if (length == 0 || length > left || text[0] > 0xf4) return -1;
-    *size = length;
-    if (length == 1) return text[0];
-    point = text[0] & (0x7f >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) return -1;
-        point = point << 6 | (text[i] & 0x3f);
-    }
-    return point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? -1
-                                                                                            : point;
-}
-
 /* Control characters could drive a terminal or break a row of a table; notes may hold line ends. */
 static bool text_ok(const char *text, size_t size, bool lines) {
-    for (size_t i = 0, step = 1; i < size; i += step) {
-        long point = code_point((const unsigned char *)text + i, size - i, &step);
-        if (lines && (point == '\n' || point == '\t')) continue;
-        if (point < 0x20 || (point >= 0x7f && point < 0xa0)) return false;
+    for (size_t i = 0, step; i < size; i += step) {
+        step =
+            lines && (text[i] == '\n' || text[i] == '\t') ? 1 : utf8_printable(text + i, size - i);
+        if (step == 0) return false;
     }
     return true;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "weights/h5.h"
+#include "weights/json.h"
 #include "weights/zip.h"
 
 #define MAGIC   "\x89HDF\r\n\x1a\n"
@@ -143,13 +144,14 @@ static enum status read_bytes(struct checkpoint *out, const uint8_t *bytes, size
 #define VIT_CLASSIFIER "ViTImageClassifier"
 #define CONVERTER      "ImageConverter" /* what the names of its classes end in */
 
+/* *json NULL: the text is no JSON object, and says nothing. */
 static enum status parse_config(struct checkpoint *out, const char *text, size_t size,
                                 cJSON **json) {
     *json = NULL;
     if (size > JSON)
         return fail(ST_FORMAT, "%s: its config has %zu bytes, want at most %zu", out->weights_path,
                     size, JSON);
-    *json = cJSON_ParseWithLength(text, size);
+    if (json_parse(text, size, CONFIG, json) != ST_OK) *json = NULL;
     return ST_OK;
 }
 

@@ -10,8 +10,7 @@
 
 #include "weights/onnx_internal.h"
 
-#define NODES_MAX   ((size_t)100000) /* Swin-L exported with its shape arithmetic has 7000 */
-#define TENSORS_MAX ((size_t)100000)
+#define NODES_MAX TENSORS_MAX /* Swin-L exported with its shape arithmetic has 7000 */
 
 enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 

@@ -481,6 +481,9 @@ static const struct {
     ['Q'] = {op_persistent, 0},
 };
 
+/* Of protocols 0 and 1 alone: numbers and strings as text, text memo, instances, ids. */
+static const char text_ops[] = "ILFSVpgioP";
+
 static enum status run(struct machine *m, const struct pickle_value **out) {
     struct pickle_value *value = NULL;
     while (m->at < m->size) {
@@ -490,6 +493,11 @@ static enum status run(struct machine *m, const struct pickle_value **out) {
             *out = value;
             return ST_OK;
         }
+        if (!ops[code].run && m->bytes[0] != 0x80 && memchr(text_ops, code, sizeof text_ops - 1))
+            return fail(ST_FORMAT,
+                        "%s: a pickle of protocol 0 or 1; vitrine reads 2 to 5 (save it again with "
+                        "torch's own protocol)",
+                        m->path);
         if (!ops[code].run)
             return fail(ST_FORMAT,
                         "%s: its pickle has opcode 0x%02x at byte %zu, which torch.save does not "

@@ -7,6 +7,7 @@
 #include "kernels/base.h"
 
 #define TENSOR_MAX_RANK 8
+#define TENSORS_MAX     ((size_t)1 << 16) /* of a checkpoint; ViT-g with its optimizer has 2000 */
 
 enum dtype {
     DT_F64,

@@ -12,11 +12,9 @@
 
 #include "weights/torch.h"
 
-#define DEPTH_MAX   64                /* levels walked down */
-#define VISITS_MAX  ((size_t)8 << 20) /* values looked at: a pickle can share them without end */
-#define TENSORS_MAX ((size_t)1 << 16) /* a state dict of 40 blocks has 1000 */
-#define NAME_BYTES  512
-#define ASIDE_BYTES 600
+#define DEPTH_MAX  64                /* levels walked down */
+#define VISITS_MAX ((size_t)8 << 20) /* values looked at: a pickle can share them without end */
+#define NAME_BYTES 512
 
 /* Keys under which a model is kept; rank 0: never a model. */
 static const struct {
@@ -75,17 +73,17 @@ struct walk {
     size_t visits;
     struct found *found; // (count)
     size_t count, capacity;
-    char aside[ASIDE_BYTES];
-    size_t left; /* what did not fit into it */
+    struct word_list aside;
 };
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* What is a module is walked by the dict of its state. */
-static const struct pickle_value *module_state(const struct pickle_value *value) {
+/* What is a module is walked by the dict of its state. Objects may share one: its size counts. */
+static const struct pickle_value *module_state(struct walk *w, const struct pickle_value *value) {
     const struct pickle_value *state;
     if (value->kind != PICKLE_OBJECT || torch_is_tensor(value)) return NULL;
     state = value->object.state;
+    if (state && state->kind == PICKLE_DICT) w->visits += state->list.count / 2;
     return state && pickle_get(state, "_parameters") && pickle_get(state, "_modules") ? state
                                                                                       : NULL;
 }
@@ -151,17 +149,12 @@ static enum status key_text(const struct walk *w, const struct pickle_value *key
 /* "optimizer (304 tensors)", "args (argparse.Namespace)". */
 static void set_aside(struct walk *w, const char *name, const struct pickle_value *value,
                       size_t tensors) {
-    char what[200], text[400];
-    size_t used = strlen(w->aside);
+    char what[200];
     if (tensors)
         snprintf(what, sizeof what, "%zu tensor%s", tensors, tensors > 1 ? "s" : "");
     else
         pickle_describe(value, what, sizeof what);
-    snprintf(text, sizeof text, "%s%.120s (%s)", used ? ", " : "", name, what);
-    if (w->left == 0 && used + strlen(text) < sizeof w->aside)
-        memcpy(w->aside + used, text, strlen(text) + 1);
-    else
-        w->left++;
+    word_list_add(&w->aside, "%.120s (%s)", name, what);
 }
 
 /* All entries but the one that was chosen (NULL: those that lead to no tensor). */
@@ -191,20 +184,17 @@ static int rank_of(const struct pickle_value *key) {
 
 /* Refuses two of one rank: "'net' (152 tensors) and 'model' (152 tensors)". */
 static enum status ambiguous(struct walk *w, struct entries e, int rank) {
-    char text[500] = "";
-    size_t used = 0;
+    struct word_list models = {.most = 8};
     for (size_t i = 0; i < e.count; i++) {
         char key[80];
         size_t tensors = 0;
         if (rank_of(e.items[2 * i]) != rank || torch_is_tensor(e.items[2 * i + 1])) continue;
         TRY(count_tensors(w, e.items[2 * i + 1], 0, &tensors));
         if (!tensors || key_text(w, e.items[2 * i], key, sizeof key) != ST_OK) continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s (%zu tensors)",
-                                 used ? ", " : "", key, tensors);
-        if (used >= sizeof text) break;
+        word_list_add(&models, "%s (%zu tensors)", key, tensors);
     }
     return fail(ST_USAGE, "%s: holds more than one model, say which with --key: %s", w->file->path,
-                text);
+                word_list_text(&models));
 }
 
 /*
@@ -220,7 +210,7 @@ static enum status choose_entry(struct walk *w, struct entries e, size_t *index)
         size_t tensors = 0;
         own += torch_is_tensor(value);
         if (its == 0 || its > rank || torch_is_tensor(value)) continue;
-        if (!entries_of(value).count && !module_state(value)) continue;
+        if (!entries_of(value).count && !module_state(w, value)) continue;
         TRY(count_tensors(w, value, 0, &tensors));
         if (!tensors) continue;
         equals = its == rank ? equals + 1 : 0;
@@ -240,7 +230,7 @@ static enum status choose(struct walk *w, const struct pickle_value **value, cha
         const struct entries e = entries_of(*value);
         size_t index = e.count, used = strlen(path);
         char key[160];
-        if (module_state(*value)) return ST_OK;
+        if (module_state(w, *value)) return ST_OK;
         TRY(choose_entry(w, e, &index));
         if (index == e.count) return ST_OK;
         TRY(set_others_aside(w, path, e, e.items[2 * index + 1]));
@@ -277,16 +267,15 @@ static enum status follow(struct walk *w, const struct pickle_value **value, con
         size_t length = 0;
         const struct pickle_value *next = longest_entry(e, at, &length);
         if (!next || torch_is_tensor(next)) {
-            char keys[400] = "";
-            size_t used = 0;
-            for (size_t i = 0; i < e.count && used < sizeof keys; i++) {
+            struct word_list keys = {.most = 8};
+            for (size_t i = 0; i < e.count; i++) {
                 char key[80];
-                if (key_text(w, e.items[2 * i], key, sizeof key) == ST_OK)
-                    used += (size_t)snprintf(keys + used, sizeof keys - used, "%s%s",
-                                             used ? ", " : "", key);
+                if (key_text(w, e.items[2 * i], key, sizeof key) != ST_OK)
+                    snprintf(key, sizeof key, "what is no name");
+                word_list_add(&keys, "%s", key);
             }
             return fail(ST_USAGE, "%s: --key %.80s leads to no dict; there is %s", w->file->path,
-                        given, *keys ? keys : "none");
+                        given, e.count ? word_list_text(&keys) : "none");
         }
         TRY(set_others_aside(w, path, e, next));
         snprintf(path, sizeof path, "%.*s", (int)(at - given + (ptrdiff_t)length), given);
@@ -327,7 +316,7 @@ static enum status add(struct walk *w, const char *name, const struct pickle_val
 
 static enum status collect(struct walk *w, const char *name, const struct pickle_value *value,
                            int depth) {
-    const struct pickle_value *state = module_state(value);
+    const struct pickle_value *state = module_state(w, value);
     static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
     struct entries e = entries_of(value);
     TRY(visit(w, depth));
@@ -347,16 +336,30 @@ static enum status collect(struct walk *w, const char *name, const struct pickle
     return ST_OK;
 }
 
-/* out->tensors from the views; those that do not lie row-major are copied to out->memory. */
+/* Whether the first index runs fastest: a transposed matrix, which needs no copy. */
+static bool column_major(const struct torch_view *view) {
+    size_t step = 1;
+    for (int i = 0; i < view->rank; i++) {
+        if (view->dims[i] > 1 && view->strides[i] != step) return false;
+        step *= view->dims[i];
+    }
+    return true;
+}
+
+static bool lies_well(const struct torch_view *view) {
+    return view->contiguous || column_major(view);
+}
+
+/* out->tensors from the views; those in neither order are copied to out->memory. */
 static enum status make_tensors(struct walk *w, struct torch_view *views, struct checkpoint *out) {
     size_t copied = 0;
     uint8_t *memory;
     for (size_t i = 0; i < w->count; i++) {
         const struct torch_view *view = &views[i];
         TRY(torch_view_of(w->file, w->found[i].name, w->found[i].value, &views[i]));
-        if (!view->contiguous) copied += view->count * view->type->size;
+        if (!lies_well(view)) copied += view->count * view->type->size;
         if (copied > out->map_size)
-            return fail(ST_NOMEM, "%s: its transposed tensors take more room than the file",
+            return fail(ST_NOMEM, "%s: its strided tensors take more room than the file",
                         w->file->path);
     }
     out->tensors = mem_zalloc(w->count, sizeof *out->tensors);
@@ -372,7 +375,8 @@ static enum status make_tensors(struct walk *w, struct torch_view *views, struct
         memcpy(tensor->dims, views[i].dims, sizeof tensor->dims);
         tensor->bytes = views[i].count * views[i].type->size;
         tensor->data = views[i].data;
-        if (views[i].contiguous) continue;
+        tensor->column_major = !views[i].contiguous && column_major(&views[i]);
+        if (lies_well(&views[i])) continue;
         torch_view_copy(&views[i], memory);
         tensor->data = memory;
         memory += tensor->bytes;
@@ -380,10 +384,10 @@ static enum status make_tensors(struct walk *w, struct torch_view *views, struct
     return tensors_sort(out->tensors, out->count, w->file->path);
 }
 
-static enum status report(const struct walk *w, const char *wrapper, struct checkpoint *out) {
+static enum status report(struct walk *w, const char *wrapper, struct checkpoint *out) {
     if (*wrapper && !(out->wrapper = str_copy(wrapper))) return ST_NOMEM;
-    if (!*w->aside) return ST_OK;
-    out->aside = w->left ? str_format("%s and %zu more", w->aside, w->left) : str_copy(w->aside);
+    if (!w->aside.used) return ST_OK;
+    out->aside = str_copy(word_list_text(&w->aside));
     return out->aside ? ST_OK : ST_NOMEM;
 }
 
@@ -398,6 +402,13 @@ enum status torch_tensors(const struct torch_file *file, struct checkpoint *out)
         snprintf(path, sizeof path, "%s", out->key);
     } else {
         TRY_OUT(choose(&w, &value, path, sizeof path));
+    }
+    if (torch_is_tensor(value)) {
+        st = fail(ST_FORMAT,
+                  "%s: holds one tensor without a name, want a dict of tensors "
+                  "(torch.save(model.state_dict(), ...))",
+                  file->path);
+        goto out;
     }
     TRY_OUT(collect(&w, "", value, 0));
     if (w.count == 0) {

@@ -10,9 +10,9 @@
 #define END64_BYTES   56
 #define CENTRAL_BYTES 46
 #define LOCAL_BYTES   30
-#define ENTRIES_MAX   ((size_t)1 << 20)
-#define DEFLATE_MOST  1032              /* bytes of one, at best (zlib's technical details) */
-#define PIECE         ((size_t)1 << 30) /* zlib counts in 32 bits */
+#define ENTRIES_MAX   (2 * (size_t)65536) /* a storage for each tensor, and more */
+#define DEFLATE_MOST  1032                /* bytes of one, at best (zlib's technical details) */
+#define PIECE         ((size_t)1 << 30)   /* zlib counts in 32 bits */
 
 struct reader {
     const uint8_t *bytes;
@@ -237,7 +237,10 @@ enum status zip_open(const uint8_t *bytes, size_t size, const char *path, struct
     enum status st;
     memset(out, 0, sizeof *out);
     TRY(read_end(&r));
-    if (r.count > ENTRIES_MAX || r.count > (r.end - r.begin) / CENTRAL_BYTES)
+    if (r.count > ENTRIES_MAX)
+        return fail(ST_FORMAT, "%s: a zip archive of %ju entries, at most %zu are read", path,
+                    (uintmax_t)r.count, ENTRIES_MAX);
+    if (r.count > (r.end - r.begin) / CENTRAL_BYTES)
         return fail(ST_FORMAT, "%s: a zip archive of %ju entries in a directory of %zu bytes", path,
                     (uintmax_t)r.count, r.end - r.begin);
     if (r.count == 0) return fail(ST_FORMAT, "%s: an empty zip archive", path);
