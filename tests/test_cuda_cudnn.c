@@ -149,9 +149,9 @@ static void test_not_taken(void **state) {
         {290, 290, 2, 8, 3, false, "not aligned"},
     };
     static const struct head_shape shapes[] = {
-        {270, 270, 270, 16, SCORE_DOT, 0.25f, "probabilities"},
-        {270, 270, 100, 16, SCORE_DOT, 0.25f, "lengths"},
-        {270, 270, 270, 16, SCORE_COSINE, 8, "cosine"},
+        {270, 270, 270, 16, SCORE_DOT, 0.25f, "probabilities", NO_MAP},
+        {270, 270, 100, 16, SCORE_DOT, 0.25f, "lengths", NO_MAP},
+        {270, 270, 270, 16, SCORE_COSINE, 8, "cosine", NO_MAP},
     };
     struct duo duo;
     (void)state;

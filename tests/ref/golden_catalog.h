@@ -1,5 +1,18 @@
 /* Made by tests/ref/catalog_names.py with timm 1.0.31: every checkpoint of the catalogue, tensors and
- * parameters of timm's model of its architecture. */
+ * parameters of timm's model of its architecture (BEiT's: with zeros for the key's bias, as they are kept). */
+    {"beit_base_patch16_224.in22k_ft_in22k", 187, 102566929},
+    {"beit_base_patch16_224.in22k_ft_in22k_in1k", 187, 86540200},
+    {"beit_base_patch16_384.in22k_ft_in22k_in1k", 187, 86753320},
+    {"beit_large_patch16_224.in22k_ft_in22k", 367, 325817169},
+    {"beit_large_patch16_224.in22k_ft_in22k_in1k", 367, 304455144},
+    {"beit_large_patch16_384.in22k_ft_in22k_in1k", 367, 305023464},
+    {"beit_large_patch16_512.in22k_ft_in22k_in1k", 367, 305699304},
+    {"beitv2_base_patch16_224.in1k_ft_in1k", 187, 86540200},
+    {"beitv2_base_patch16_224.in1k_ft_in22k", 187, 102566929},
+    {"beitv2_base_patch16_224.in1k_ft_in22k_in1k", 187, 86540200},
+    {"beitv2_large_patch16_224.in1k_ft_in1k", 367, 304455144},
+    {"beitv2_large_patch16_224.in1k_ft_in22k", 367, 325817169},
+    {"beitv2_large_patch16_224.in1k_ft_in22k_in1k", 367, 304455144},
     {"deit3_base_patch16_224.fb_in1k", 176, 86585320},
     {"deit3_base_patch16_224.fb_in22k_ft_in1k", 176, 86585320},
     {"deit3_base_patch16_384.fb_in1k", 176, 86877160},
