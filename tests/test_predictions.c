@@ -1,7 +1,7 @@
 /*
- * test_predictions: rows written, read back and gone on with: every number comes back, a file cut at
- * any byte is read to its last whole image and completed to the same bytes, and what is no such file
- * is refused in a sentence.
+ * test_predictions: rows written, read back and gone on with: every number comes back, a file cut
+ * at any byte is read to its last whole image and completed to the same bytes, and what is no such
+ * file is refused in a sentence.
  */
 #include "tools/predictions.h" // before cmocka.h, which has a macro `fail`
 

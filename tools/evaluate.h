@@ -1,7 +1,7 @@
 /*
  * evaluate: what `vitrine evaluate` is made of, between its files: evaluate_options.c (the command
- * line), cmd_evaluate.c (a dataset through the model), evaluate_rows.c (the file of rows: what it is
- * of, going on in it, merging shards).
+ * line), cmd_evaluate.c (a dataset through the model), evaluate_rows.c (the file of rows: what it
+ * is of, going on in it, merging shards).
  */
 #ifndef TOOLS_EVALUATE_H
 #define TOOLS_EVALUATE_H

@@ -75,7 +75,7 @@ static enum status make_head(struct evaluate *e) {
     return st;
 }
 
-/* ---- going on ---------------------------------------------------------------------------------- */
+/* ---- going on -------------------------------------------------------------------------------- */
 
 /* Adds up what the row file holds; *end = where it goes on. Heads must agree. */
 static enum status take_rows(struct evaluate *e, struct predictions_reader *reader) {

@@ -81,7 +81,7 @@ enum status real_labels_read(struct real_labels *real, const char *path, int cla
     return st == ST_NOMEM ? st : fail_prefix(st, path);
 }
 
-/* The number at the end of the name, before its suffix: "ILSVRC2012_val_00000293.JPEG"; 0 = none. */
+/* The number before the suffix of the name, "ILSVRC2012_val_00000293.JPEG"; 0 = none. */
 static size_t image_number(const char *path) {
     const char *name = strrchr(path, '/'), *dot, *at;
     size_t number = 0;

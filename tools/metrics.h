@@ -1,7 +1,7 @@
 /*
  * metrics: what labelled predictions add up to. Every number is a function of the outcomes in the
- * order they were added, and an outcome is a function of one row of a prediction file; so a run that
- * was cut and resumed, or done in shards and merged, ends in the same bits.
+ * order they were added, and an outcome is a function of one row of a prediction file; so a run
+ * that was cut and resumed, or done in shards and merged, ends in the same bits.
  *
  * K classes; an outcome is an image with a known class and a prediction.
  */
@@ -66,7 +66,7 @@ enum status metrics_add(struct metrics *metrics, const struct outcome *outcome) 
 /* All 0 without an outcome. */
 struct metrics_totals metrics_total(const struct metrics *metrics);
 
-/* 0 where nothing is divided: a class never predicted, or without images (as scikit-learn has it). */
+/* 0 where nothing is divided: a class never predicted, or without images (as scikit-learn). */
 struct metrics_scores {
     double precision, recall, f1;
 } metrics_scores(const struct metrics *metrics, int class);

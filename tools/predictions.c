@@ -134,7 +134,7 @@ void predictions_read_close(struct predictions_reader *r) {
 
 /* ---- a table's lines ------------------------------------------------------------------------- */
 
-/* One field of TSV or CSV in place, unescaped; *next = the one behind it, NULL at the line's end. */
+/* A field of TSV or CSV in place, unescaped; *next = the one behind it, NULL at the line's end. */
 static char *take_field(char *at, bool tsv, char **next) {
     const char *in = at;
     char *out = at, *begin = at;
