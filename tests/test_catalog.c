@@ -1,8 +1,8 @@
 /*
  * test_catalog: every checkpoint that `vitrine pull` offers: a name that can be a file's, an
  * architecture that vitrine runs, an address and a checksum that look like ones, and as many
- * tensors and parameters demanded of its file as timm's model has (tests/ref/catalog_names.py, which
- * also pulls such files); a few more from the origins' documentation.
+ * tensors and parameters demanded of its file as timm's model has (tests/ref/catalog_names.py,
+ * which also pulls such files); a few more from the origins' documentation.
  */
 #include "weights/architectures.h" // before cmocka.h, which has a macro `fail`
 #include "weights/catalog.h"
