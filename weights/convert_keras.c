@@ -31,7 +31,8 @@ static enum status json_channels(const cJSON *object, const char *key, double lo
 
 /* y = a x + b, x from 0 to 255, as (x / 255 - mean) / std. */
 static enum status converter_values(const cJSON *c, struct preprocess_spec *out) {
-    double a[3] = {1, 1, 1}, b[3] = {0}, mean[3] = {0}, std[3] = {1, 1, 1}, variance[3];
+    double a[3] = {1, 1, 1}, b[3] = {0}, mean[3] = {0}, std[3] = {1, 1, 1};
+    double variance[3] = {1, 1, 1};
     bool given, both;
     TRY(json_channels(c, "scale", 1e-6, 1e3, a, &given));
     TRY(json_channels(c, "offset", -1e3, 1e3, b, &given));
