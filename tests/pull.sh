@@ -343,6 +343,7 @@ run inspect latin
 check "  the byte is told by its number" out_has 'of caf\xE9.safetensors'
 run convert "$latin" -o "$(printf 'latin\351.h5')"
 check "convert of one to another: exit 0" exits 0
+check "  which is shown by its number" err_has 'wrote latin\xe9.h5'
 run inspect "$(printf './latin\351.h5')"
 check "  its name" out_has 'latin\xE9'
 

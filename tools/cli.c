@@ -4,7 +4,6 @@
  */
 #include "tools/cli.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -460,17 +459,18 @@ char *cli_help(const struct cli *cli) {
 
 /*
  * File names may hold anything; on a terminal a control byte of theirs could move the cursor or
- * fake a line, so it is shown as \n or \x1b.
+ * fake a line, and half a character show as nothing: they are shown as \n or \x1b.
  */
 static void say(const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '\n')
+    for (size_t left = strlen(text), step; left; text += step, left -= step) {
+        size_t length = utf8_printable(text, left);
+        step = length ? length : 1;
+        if (length)
+            fwrite(text, 1, length, stderr);
+        else if (*text == '\n')
             fputs("\\n", stderr);
-        else if (iscntrl(c))
-            fprintf(stderr, "\\x%02x", c);
         else
-            fputc(c, stderr);
+            fprintf(stderr, "\\x%02x", (unsigned char)*text);
     }
     fputc('\n', stderr);
 }

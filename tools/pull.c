@@ -278,10 +278,11 @@ static size_t split_words(char *text, const char **words) {
 static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
                                struct convert_options *options) {
     struct conversion c = {0};
-    char *source;
     enum status st = convert_plan(checkpoint, options, &c);
     if (st == ST_OK && !p->local) {
-        source = str_format("%s, %s of %s", c.origin, checkpoint->container, p->from);
+        char *from = str_printable(p->from), *source = NULL;
+        if (from) source = str_format("%s, %s of %s", c.origin, checkpoint->container, from);
+        mem_free(from);
         if (source) {
             mem_free(c.info.source);
             c.info.source = source;

@@ -83,9 +83,10 @@ static const struct pickle_value *module_state(struct walk *w, const struct pick
     const struct pickle_value *state;
     if (value->kind != PICKLE_OBJECT || torch_is_tensor(value)) return NULL;
     state = value->object.state;
-    if (state && state->kind == PICKLE_DICT) w->visits += state->list.count / 2;
-    return state && pickle_get(state, "_parameters") && pickle_get(state, "_modules") ? state
-                                                                                      : NULL;
+    if (!state || state->kind != PICKLE_DICT) return NULL;
+    w->visits += state->list.count;          /* every entry twice */
+    if (w->visits > VISITS_MAX) return NULL; /* the next visit says so */
+    return pickle_get(state, "_parameters") && pickle_get(state, "_modules") ? state : NULL;
 }
 
 /* The entries of a dict, or of an object that has such items; count 0 for what has none. */
