@@ -12,9 +12,8 @@
  *              head's tiles.
  *   streaming  4 warps, a tile each; key blocks pass through two buffers, the next one on its way
  *              while one is worked on; a barrier a block.
- * Windows and maps with a bias: the tables of their slots (place and region; a window's tokens) and
- * the head's bias are put into shared memory once a block; a window's loads and stores go through
- * the tokens. Wanted probabilities are
+ * Windows: the tables of their slots (token; place and region) and the head's bias are put into
+ * shared memory once a block; loads and stores go through the tokens. Wanted probabilities are
  * stored as raw scores and normalised at the end by the thread that wrote them.
  *
  * Bytes of a head: resident (2 Tk + 2 Tq) D elements, streaming ceil(Tq/64) (2 Tk) D + 2 Tq D, most
@@ -35,7 +34,7 @@ enum {
     STREAM_WARPS = 4,
     RESIDENT_KEYS = 256,
     RESIDENT_TILES = 16,
-    TABLE_SLOTS = 2048 /* of a window or map whose tables fit into shared memory */
+    TABLE_SLOTS = 1024 /* of a window whose tables fit into shared memory */
 };
 #define LOG2E 1.44269504f
 
@@ -46,21 +45,19 @@ struct mma_plan {
     int tiles;                   /* queries of a block / 16; streaming: team */
     int row_groups, head_groups; /* blocks for a head's queries; for an image's heads */
     int slots;                   /* of the tables, whole key blocks; 0: no tables */
-    bool windows;                /* a slot is not its token */
     int values_at, queries_at, inverse_at, bias_at, head_bytes; /* a head's part, k first */
-    int tags_at, tokens_at, bytes;
+    int tokens_at, tags_at, bytes;
 };
 
 /* A warp's head, and its part of shared memory. */
 template <class T> struct mma_head {
     struct attention_head<T> at;
-    T *k, *v;          /* (keys; streaming: 2 * KEY_BLOCK, D), swizzled */
-    T *rows;           /* (tiles * TILE, D), swizzled: queries, then results */
-    float *inverse;    /* of each row of k: 1/|k|; SCORE_COSINE */
-    const float *bias; /* (entries) or NULL */
-    const int *tokens; /* (slots) or NULL: a slot is its token */
-    const int *tags;   /* (slots) or NULL: nothing is added to a pair's score */
-    int rank, threads; /* among those who load for this head */
+    T *k, *v;                 /* (keys; streaming: 2 * KEY_BLOCK, D), swizzled */
+    T *rows;                  /* (tiles * TILE, D), swizzled: queries, then results */
+    float *inverse;           /* of each row of k: 1/|k|; SCORE_COSINE */
+    const float *bias;        /* (entries) or NULL */
+    const int *tokens, *tags; /* (slots) or NULL: a slot is its token */
+    int rank, threads;        /* among those who load for this head */
 };
 
 /* The two rows of a tile that a thread has part in: g and g + 8. */
@@ -214,7 +211,7 @@ DEVICE void weigh(float s[PARTS][4], const struct attention_call &a, const struc
         UNROLL for (int n = 0; n < PARTS; n++) {
             UNROLL for (int e = 0; e < 4; e++) {
                 int tag = h.tags[first + n * 8 + column + e % 2];
-                s[n][e] += pair_addend(a.pattern, h.bias, rows.tag[e / 2], tag);
+                s[n][e] += window_addend(a.pattern, h.bias, rows.tag[e / 2], tag);
             }
         }
     }
@@ -425,7 +422,7 @@ DEVICE void fill_tables(const struct attention_call &a, const struct mma_plan &p
     int *tags = reinterpret_cast<int *>(shared + plan.tags_at);
     for (int i = (int)threadIdx.x; i < plan.slots; i += (int)blockDim.x) {
         struct slot slot = slot_of(a.pattern, window, i, a.pattern.keys);
-        if (plan.windows) tokens[i] = slot.token;
+        tokens[i] = slot.token;
         tags[i] = tag_of(slot);
     }
     for (int head = 0; a.bias != NULL && head < plan.heads; head++) {
@@ -457,7 +454,7 @@ __global__ void __launch_bounds__(WARPS_MOST * 32, D <= 64 ? 2 : 1)
     h.rows = reinterpret_cast<T *>(mine + plan.queries_at);
     h.inverse = reinterpret_cast<float *>(mine + plan.inverse_at);
     h.bias = a.bias ? reinterpret_cast<const float *>(mine + plan.bias_at) : NULL;
-    h.tokens = plan.windows ? reinterpret_cast<const int *>(shared + plan.tokens_at) : NULL;
+    h.tokens = plan.slots ? reinterpret_cast<const int *>(shared + plan.tokens_at) : NULL;
     h.tags = plan.slots ? reinterpret_cast<const int *>(shared + plan.tags_at) : NULL;
     h.rank = (int)threadIdx.x % (plan.team * 32);
     h.threads = plan.team * 32;
@@ -512,9 +509,9 @@ static inline void lay_out(const struct attention_call &a, int d, int rows, stru
     plan->bias_at = plan->inverse_at + tables * (int)sizeof(float);
     plan->head_bytes = plan->bias_at;
     if (a.bias) plan->head_bytes += (a.pattern.entries + 3) / 4 * 4 * (int)sizeof(float);
-    plan->tags_at = plan->heads * plan->head_bytes;
-    plan->tokens_at = plan->tags_at + plan->slots * (int)sizeof(int);
-    plan->bytes = plan->tokens_at + (plan->windows ? plan->slots * (int)sizeof(int) : 0);
+    plan->tokens_at = plan->heads * plan->head_bytes;
+    plan->tags_at = plan->tokens_at + plan->slots * (int)sizeof(int);
+    plan->bytes = plan->tags_at + plan->slots * (int)sizeof(int);
 }
 
 /* Whether two such blocks fit an SM, each with the 1 KiB that the system takes. */
@@ -530,9 +527,10 @@ static inline bool plan_mma(const struct attention_call &a, int d, struct mma_pl
     const struct pattern &p = a.pattern;
     int tiles = (p.queries + TILE - 1) / TILE, keys = (p.keys + TILE - 1) / TILE * TILE;
     size_t limit = shared_of_block();
-    if (p.pairs && p.keys > TABLE_SLOTS) return false;
-    plan->windows = p.kind == PATTERN_WINDOW;
-    plan->slots = p.pairs ? (p.keys + KEY_BLOCK - 1) / KEY_BLOCK * KEY_BLOCK : 0;
+    bool windows = p.kind == PATTERN_WINDOW;
+    /* A map's bias with its prefix tokens costs the kernel registers that it has not: it spills. */
+    if (p.pairs && (!windows || p.keys > TABLE_SLOTS)) return false;
+    plan->slots = windows ? (p.keys + KEY_BLOCK - 1) / KEY_BLOCK * KEY_BLOCK : 0;
     plan->resident = true;
     plan->tiles = tiles < RESIDENT_TILES ? tiles : RESIDENT_TILES;
     plan->heads = p.keys <= KEY_BLOCK && tiles <= 4 ? heads_together(a.heads) : 1;

@@ -157,18 +157,16 @@ DEVICE bool sees(const struct pattern &p, int keys, int query, int key) {
 DEVICE int tag_of(const struct slot &slot) {
     return slot.place * 16 + slot.region;
 }
-DEVICE float pair_addend(const struct pattern &p, const float *bias, int query_tag, int key_tag) {
+DEVICE float window_addend(const struct pattern &p, const float *bias, int query_tag, int key_tag) {
     int from = MUTANT(BIAS_INDEX, query_tag, key_tag), to = MUTANT(BIAS_INDEX, key_tag, query_tag);
-    int entry = p.centre + (from >> 4) - (to >> 4);
-    if (p.kind == PATTERN_FULL) {
-        if (from & 1) entry = p.entries - RELATIVE_EXTRA + RELATIVE_FROM_PREFIX;
-        if (to & 1) entry = p.entries - RELATIVE_EXTRA + RELATIVE_TO_PREFIX;
-        if (MUTANT(PREFIX_PAIR, from & to & 1, 0))
-            entry = p.entries - RELATIVE_EXTRA + RELATIVE_IN_PREFIX;
-        return bias[entry];
-    }
-    float x = bias != NULL ? bias[entry] : 0.0f;
+    float x = bias != NULL ? bias[p.centre + (from >> 4) - (to >> 4)] : 0.0f;
     return x + (MUTANT(REGION_MASK, (query_tag ^ key_tag) & 15, 0) ? p.mask : 0.0f);
+}
+DEVICE float pair_addend(const struct pattern &p, const float *bias, int query_tag, int key_tag) {
+    /* 1, 2, 3: from, to, between prefix tokens, in the order of the last three entries */
+    int extra = (query_tag & 1) + (key_tag & 1) * MUTANT(PREFIX_PAIR, 2, 1);
+    if (p.kind == PATTERN_WINDOW || extra == 0) return window_addend(p, bias, query_tag, key_tag);
+    return bias[p.entries - RELATIVE_EXTRA - 1 + extra];
 }
 
 /* ---- what every attention kernel takes ------------------------------------------------------- */

@@ -24,7 +24,7 @@ static const struct head_shape heads[] = {
     {20, 47, 16, 33, SCORE_DOT, 0, "resident, cut", NO_MAP},
     {20, 300, 16, 290, SCORE_DOT, 0, "streaming, cut", NO_MAP},
     {20, 300, 16, 300, SCORE_COSINE, 3, "streaming, cosine", NO_MAP},
-    {23, 23, 16, 20, SCORE_DOT, 0, "a bias, two tokens in front", 3, 7, 2},
+    {23, 23, 16, 20, SCORE_COSINE, 3, "a bias, two tokens in front", 3, 7, 2},
     {19, 150, 72, 150, SCORE_DOT, 300, "huge scores, a wide head", NO_MAP},
 };
 enum { SUBJECTS = COUNT_OF(windows) + COUNT_OF(heads), WAYS = SUBJECTS * COUNT_OF(schedules) };
