@@ -398,6 +398,42 @@ static inline enum status plan_row(const struct row *row, struct checkpoint *che
     return ST_OK;
 }
 
+/* Each row of a test's table: planned, and described as it says. */
+static inline void check_planned(const struct row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct checkpoint checkpoint;
+        struct conversion c;
+        char text[512];
+        enum status st = plan_row(&rows[i], &checkpoint, &c);
+        if (st != ST_OK) print_message("%s: %s\n", rows[i].what, fail_message());
+        assert_int_equal(st, ST_OK);
+        describe(&c, text, sizeof text);
+        if (strcmp(text, rows[i].want) != 0)
+            print_message("%s:\n  %s\n  %s\n", rows[i].what, text, rows[i].want);
+        assert_string_equal(text, rows[i].want);
+        assert_int_equal(c.row_count, checkpoint.count);
+        conversion_release(&c);
+        checkpoint_release(&checkpoint);
+    }
+}
+
+/* Each row refused, with its status and its sentence, and nothing planned. */
+static inline void check_refused(const struct row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct checkpoint checkpoint;
+        struct conversion c;
+        enum status st = plan_row(&rows[i], &checkpoint, &c);
+        bool said = st == rows[i].status && strstr(fail_message(), rows[i].want);
+        if (!said)
+            print_message("%s: %s, \"%s\"\n", rows[i].what, status_name(st),
+                          st ? fail_message() : "");
+        assert_true(said);
+        assert_int_equal(c.row_count, 0);
+        conversion_release(&c);
+        checkpoint_release(&checkpoint);
+    }
+}
+
 #define TIMM(more) "{\"architecture\":\"vit_tiny_patch16_224\"" more "}"
 #define CFG(text)  TIMM(",\"pretrained_cfg\":{" text "}")
 #define DINO(more)                                                                                 \

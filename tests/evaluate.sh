@@ -125,6 +125,14 @@ run folder
 check "the summary for a person" out_has '^top-1 +[0-9.]+ %'
 check "names the dataset" out_has '^dataset +folder \(folder\)'
 
+mkdir one && cp -r folder/cat one/
+"$bin" evaluate -m vit-cifar10 one >out 2>err
+check "what a person should know is said" err_has "one: every image lies in one folder, 'cat'"
+mkfifo pipe
+last="evaluate --class-map pipe" rc=0
+timeout 5 "$bin" evaluate -q -m vit-cifar10 --class-map pipe folder >out 2>err || rc=$?
+check "a map that is a pipe is not waited for" exits 1
+
 # ---- resume --------------------------------------------------------------------------------------------------------------
 for form in csv tsv jsonl; do
     run folder -k 2 --predictions whole.$form -f json -o whole.json

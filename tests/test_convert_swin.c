@@ -107,22 +107,7 @@ static const struct row good[] = {
 
 static void test_good(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(good); i++) {
-        struct checkpoint checkpoint;
-        struct conversion c;
-        char text[512];
-        enum status st = plan_row(&good[i], &checkpoint, &c);
-        if (st != ST_OK) print_message("%s: %s\n", good[i].what, fail_message());
-        assert_int_equal(st, ST_OK);
-        assert_string_equal(c.info.family, "swin");
-        describe(&c, text, sizeof text);
-        if (strcmp(text, good[i].want) != 0)
-            print_message("%s:\n  %s\n  %s\n", good[i].what, text, good[i].want);
-        assert_string_equal(text, good[i].want);
-        assert_int_equal(c.row_count, checkpoint.count);
-        conversion_release(&c);
-        checkpoint_release(&checkpoint);
-    }
+    check_planned(good, COUNT_OF(good));
 }
 
 /* What the model is called, and where that was learnt. */

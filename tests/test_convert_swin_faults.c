@@ -238,19 +238,7 @@ static const struct row bad[] = {
 
 static void test_bad(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        struct checkpoint checkpoint;
-        struct conversion c;
-        enum status st = plan_row(&bad[i], &checkpoint, &c);
-        bool said = st == bad[i].status && strstr(fail_message(), bad[i].want);
-        if (!said)
-            print_message("%s: %s, \"%s\"\n", bad[i].what, status_name(st),
-                          st ? fail_message() : "");
-        assert_true(said);
-        assert_int_equal(c.row_count, 0);
-        conversion_release(&c);
-        checkpoint_release(&checkpoint);
-    }
+    check_refused(bad, COUNT_OF(bad));
 }
 
 /* Coordinates that no window made, told by their values. */

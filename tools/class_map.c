@@ -141,7 +141,7 @@ static enum status each_line(const char *file, enum status (*take)(char *line, v
                              void *context) {
     uint8_t *bytes = NULL;
     size_t size, number = 0;
-    enum status st = file_read(file, LARGEST_FILE, &bytes, &size);
+    enum status st = file_read_regular(file, LARGEST_FILE, &bytes, &size);
     char *text = st == ST_OK ? mem_zalloc(size + 1, 1) : NULL;
     if (st == ST_OK && !text) st = ST_NOMEM;
     if (st == ST_OK && memchr(bytes, 0, size))

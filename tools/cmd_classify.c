@@ -67,17 +67,9 @@ static enum status open_model(struct classify *c) {
 
 /* logits (K) of one image -> the k best in c->predictions. */
 static void predict(struct classify *c, float *logits) {
-    const struct labels *labels = &c->model.labels;
     if (c->run.output_type == RUN_PROB) softmax(logits, c->model.classes);
     top_k(logits, c->model.classes, c->topk, c->best);
-    for (int i = 0; i < c->topk; i++) {
-        int class = c->best[i];
-        bool named = class < labels->count;
-        c->predictions[i] = (struct row_prediction){.index = class,
-                                                    .id = named ? labels->id[class] : NULL,
-                                                    .label = named ? labels->name[class] : NULL,
-                                                    .score = logits[class]};
-    }
+    rows_predict(&c->model.labels, logits, c->best, c->topk, c->predictions);
 }
 
 /* A batch from the pipeline: one forward pass over its good images, a row for each of its items. */

@@ -105,19 +105,11 @@ static int rank_of(const struct evaluate *e, const float *probs, int target) {
 
 /* logits (K) of one image -> probabilities, and the k best in e->predictions. */
 static void predict(struct evaluate *e, float *logits) {
-    const struct labels *labels = &e->model.labels;
     for (int i = 0; e->chosen && i < e->model.classes; i++)
         if (!e->chosen[i]) logits[i] = -INFINITY;
     softmax(logits, e->model.classes);
     top_k(logits, e->model.classes, e->topk, e->best);
-    for (int i = 0; i < e->topk; i++) {
-        const int class = e->best[i];
-        const bool named = class < labels->count;
-        e->predictions[i] = (struct row_prediction){.index = class,
-                                                    .id = named ? labels->id[class] : NULL,
-                                                    .label = named ? labels->name[class] : NULL,
-                                                    .score = logits[class]};
-    }
+    rows_predict(&e->model.labels, logits, e->best, e->topk, e->predictions);
 }
 
 /* Writes the row, and adds it up as it would be read back. */
@@ -188,7 +180,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
                     "%s: none of the first %llu images has a class of the model's "
                     "('%s' is none); --class-map FILE tells which is which",
                     e->path, (unsigned long long)e->evaluation.unmatched,
-                    e->evaluation.strangers[0].text);
+                    e->evaluation.strangers.text[0]);
     return e->rows.file ? predictions_flush(&e->rows) : ST_OK;
 }
 
@@ -240,6 +232,8 @@ static enum status open_buffers(struct evaluate *e) {
 static enum status open_dataset(struct evaluate *e) {
     const struct dataset_options options = {.labels = e->o.labels};
     TRY(dataset_open(e->path, &options, &e->dataset));
+    if (dataset_note(e->dataset) && !e->o.run.quiet)
+        cli_say("%s: %s", e->path, dataset_note(e->dataset));
     if (e->o.seed >= 0 && dataset_count(e->dataset) == 0)
         return fail(ST_USAGE,
                     "%s: how many images it has is not known beforehand, so "

@@ -19,12 +19,11 @@ void evaluation_release(struct evaluation *e) {
         mem_free(e->faults[i].path);
         mem_free(e->faults[i].message);
     }
-    for (size_t i = 0; i < e->stranger_count; i++)
-        mem_free(e->strangers[i].text);
     for (int i = 0; i < e->worst_count; i++)
         mem_free(e->worst[i].path);
     mem_free(e->faults);
-    mem_free(e->strangers);
+    mem_free(e->stranger_images);
+    texts_release(&e->strangers);
     metrics_release(&e->metrics);
     real_labels_release(&e->real);
     *e = (struct evaluation){0};
@@ -71,7 +70,7 @@ enum status real_labels_read(struct real_labels *real, const char *path, int cla
     cJSON *list;
     enum status st;
     *real = (struct real_labels){0};
-    TRY(file_read(path, REAL_LARGEST, &bytes, &size));
+    TRY(file_read_regular(path, REAL_LARGEST, &bytes, &size));
     list = cJSON_ParseWithLength((const char *)bytes, size);
     mem_free(bytes);
     st = take_real(real, list, classes);
@@ -128,21 +127,15 @@ static enum status add_fault(struct evaluation *e, const struct prediction *row)
 }
 
 static enum status add_stranger(struct evaluation *e, const char *text) {
-    void *strangers = e->strangers;
+    void *images = e->stranger_images;
+    size_t number;
     enum status st;
-    size_t at = 0;
+    TRY(texts_add(&e->strangers, text, &number));
+    st = mem_grow(&images, &e->stranger_capacity, e->strangers.count, sizeof *e->stranger_images);
+    e->stranger_images = images;
+    if (st != ST_OK) return st;
+    e->stranger_images[number]++;
     e->unmatched++;
-    while (at < e->stranger_count && strcmp(e->strangers[at].text, text) != 0)
-        at++;
-    if (at == e->stranger_count) {
-        st = mem_grow(&strangers, &e->stranger_capacity, at + 1, sizeof *e->strangers);
-        e->strangers = strangers;
-        if (st != ST_OK) return st;
-        e->strangers[at].text = str_copy(text);
-        if (!e->strangers[at].text) return ST_NOMEM;
-        e->stranger_count++;
-    }
-    e->strangers[at].images++;
     return ST_OK;
 }
 

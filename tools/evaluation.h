@@ -7,6 +7,7 @@
 #define TOOLS_EVALUATION_H
 
 #include "datasets/labels.h"
+#include "datasets/texts.h"
 #include "kernels/base.h"
 #include "tools/metrics.h"
 #include "tools/pipeline.h"
@@ -29,12 +30,6 @@ struct evaluation_fault {
     char *path, *message;
 };
 
-/* A name that the data has for classes and the model has not. */
-struct evaluation_stranger {
-    char *text; /* "" = images without any label */
-    uint64_t images;
-};
-
 /* An image that was told with confidence, and wrong. */
 struct evaluation_error {
     char *path;
@@ -49,8 +44,10 @@ struct evaluation {
     uint64_t real_images, real_hits;
     struct evaluation_fault *faults; /* (fault_count) the first EVALUATION_FAULTS */
     size_t fault_count, fault_capacity;
-    struct evaluation_stranger *strangers; /* (stranger_count) in order of appearance */
-    size_t stranger_count, stranger_capacity;
+    /* Names that the data has for classes and the model has not; "" = images without any label. */
+    struct texts strangers;
+    uint64_t *stranger_images; /* (strangers.count) */
+    size_t stranger_capacity;
     struct evaluation_error worst[EVALUATION_WORST]; /* (worst_count) most confident first */
     int worst_count;
 };

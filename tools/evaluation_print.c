@@ -53,17 +53,17 @@ static void print_confused(const struct evaluation *e, const struct labels *labe
 }
 
 static void print_strangers(const struct evaluation *e, FILE *file) {
-    for (size_t i = 0; i < e->stranger_count && i < STRANGERS_TEXT; i++) {
-        const struct evaluation_stranger *s = &e->strangers[i];
+    const size_t count = e->strangers.count;
+    for (size_t i = 0; i < count && i < STRANGERS_TEXT; i++) {
+        const char *text = e->strangers.text[i];
+        const unsigned long long images = e->stranger_images[i];
         fprintf(file, "%-16s", i ? "" : "not counted");
-        if (s->text[0])
-            fprintf(file, "'%s' is no class of the model: %llu images\n", s->text,
-                    (unsigned long long)s->images);
+        if (text[0])
+            fprintf(file, "'%s' is no class of the model: %llu images\n", text, images);
         else
-            fprintf(file, "%llu images without a label\n", (unsigned long long)s->images);
+            fprintf(file, "%llu images without a label\n", images);
     }
-    if (e->stranger_count > STRANGERS_TEXT)
-        fprintf(file, "%-16sand %zu more\n", "", e->stranger_count - STRANGERS_TEXT);
+    if (count > STRANGERS_TEXT) fprintf(file, "%-16sand %zu more\n", "", count - STRANGERS_TEXT);
 }
 
 void evaluation_print(const struct evaluation *e, const struct evaluation_about *about,
@@ -191,11 +191,11 @@ static void put_lists(cJSON *root, const struct evaluation *e, const struct labe
         cJSON_AddNumberToObject(one, "score", (double)e->worst[i].confidence);
     }
     list = cJSON_AddArrayToObject(root, "unmatched_classes");
-    for (size_t i = 0; i < e->stranger_count; i++) {
+    for (size_t i = 0; i < e->strangers.count; i++) {
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);
-        put_text(one, "text", e->strangers[i].text);
-        cJSON_AddNumberToObject(one, "images", (double)e->strangers[i].images);
+        put_text(one, "text", e->strangers.text[i]);
+        cJSON_AddNumberToObject(one, "images", (double)e->stranger_images[i]);
     }
     list = cJSON_AddArrayToObject(root, "errors");
     for (size_t i = 0; i < e->fault_count; i++) {

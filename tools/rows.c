@@ -252,6 +252,18 @@ static void write_text(FILE *file, const struct row *row) {
 
 /* ---- the door ------------------------------------------------------------------------------- */
 
+void rows_predict(const struct labels *labels, const float *scores, const int *index, int count,
+                  struct row_prediction *out) {
+    for (int i = 0; i < count; i++) {
+        const int class = index[i];
+        const bool named = class < labels->count;
+        out[i] = (struct row_prediction){.index = class,
+                                         .id = named ? labels->id[class] : NULL,
+                                         .label = named ? labels->name[class] : NULL,
+                                         .score = scores[class]};
+    }
+}
+
 void rows_begin(struct rows *rows, FILE *file, enum row_format format, bool targets) {
     *rows = (struct rows){.file = file, .format = format, .targets = targets};
     if (format == ROW_TSV || format == ROW_CSV) table_header(rows);

@@ -23,6 +23,7 @@
 
 #include <stdio.h>
 
+#include "datasets/labels.h"
 #include "kernels/base.h"
 
 /* The order of --format's choices in tools/run.c. */
@@ -59,6 +60,10 @@ struct rows {
     bool targets;
     size_t written; /* images */
 };
+
+/* The `count` classes index[] with their scores, of scores (K), as the labels call them. */
+void rows_predict(const struct labels *labels, const float *scores, const int *index, int count,
+                  struct row_prediction *out);
 
 /* What stands before the first row, the rows in order, and what stands after the last. */
 void rows_begin(struct rows *rows, FILE *file, enum row_format format, bool targets);
