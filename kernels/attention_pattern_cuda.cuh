@@ -151,8 +151,9 @@ DEVICE bool sees(const struct pattern &p, int keys, int query, int key) {
 }
 
 /*
- * What is added to a pair's score, where pattern.pairs. A tag is a slot's place and region in one
- * number; bias: of the head (entries), or NULL.
+ * What is added to a pair's score, where pattern.pairs: window_addend for windows (the tensor core
+ * kernel takes nothing else), pair_addend for these and for maps. A tag is a slot's place and
+ * region in one number; bias: of the head (entries), NULL = none (windows alone).
  */
 DEVICE int tag_of(const struct slot &slot) {
     return slot.place * 16 + slot.region;
