@@ -34,6 +34,7 @@ HAVE_HEIF   := $(call pkg,libheif)
 HAVE_ARCHIVE := $(call pkg,libarchive)
 HAVE_CURL   := $(call pkg,libcurl)
 HAVE_CMOCKA := $(call pkg,cmocka)
+HAVE_MPI    := $(call pkg,ompi-c)
 HAVE_CXX    := $(shell command -v $(firstword $(CXX)) >/dev/null 2>&1 && echo 1 || echo 0)
 HAVE_NVCC   := $(if $(filter 0,$(CUDA)),0,$(shell command -v "$(NVCC)" >/dev/null 2>&1 && echo 1 || echo 0))
 # cuDNN's headers, beside nvcc's; its library is opened at run time.
@@ -73,7 +74,7 @@ FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mprefer-vector
 # The 16-lane source on a machine without AVX-512: tests only.
 FLAGS_wide   := -DSIMD_WIDTH=16 -Wno-psabi $(if $(X86),-mavx2 -mfma)
 
-SRCS      := $(filter-out $(SIMD_SRCS) tools/main.c,$(wildcard kernels/*.c weights/*.c weights/models/*.c \
+SRCS      := $(filter-out $(SIMD_SRCS) tools/main.c tools/ranks_mpi.c,$(wildcard kernels/*.c weights/*.c weights/models/*.c \
              datasets/*.c vit/*.c swin/*.c tools/*.c))
 OBJS      := $(SRCS:%.c=$(BUILD)/%.o) \
              $(foreach level,$(LEVELS),$(SIMD_SRCS:%.c=$(BUILD)/%.$(level).o))
@@ -91,6 +92,7 @@ SIMT_INIT := $(shell echo | $(CXX) -ftrivial-auto-var-init=pattern -x c++ -fsynt
 CUDA_ARCHS ?= $(or $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u),75 80 86 89 90 100 120)
 CUDA_OBJS  := $(patsubst %.cu,$(BUILD)/%.cuda.o,$(wildcard kernels/*.cu))
 CUDA_LIB   := $(BUILD)/libvitrine_cuda.so
+MPI_LIB    := $(if $(filter 1,$(HAVE_MPI)),$(BUILD)/libvitrine_mpi.so)
 NVCC_FLAGS := -std=c++17 -O3 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
               $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
               $(if $(filter 100,$(CUDA_ARCHS)),-gencode arch=compute_100$(comma)code=compute_100)
@@ -102,7 +104,7 @@ MODELS    := $(wildcard weights/models/*.h5)
 .PHONY: FORCE all deps demo test tests test-run cuda gpu-check test-cuda cubins bench asan fuzz fuzz-guided lint format install clean help report
 
 ## all: the binary, build/vitrine, and where nvcc is found the CUDA backend beside it
-all: report $(BINARY) $(if $(SAN),,$(if $(filter 1,$(HAVE_NVCC)),$(CUDA_LIB)))
+all: report $(BINARY) $(MPI_LIB) $(if $(SAN),,$(if $(filter 1,$(HAVE_NVCC)),$(CUDA_LIB)))
 
 report:
 	@sh tools/capabilities.sh \
@@ -117,6 +119,7 @@ report:
 	  "HEIF=$(HAVE_HEIF)=libheif-dev=HEIC and AVIF" \
 	  "libarchive=$(HAVE_ARCHIVE)=libarchive-dev=datasets in tar and zip files" \
 	  "libcurl=$(HAVE_CURL)=libcurl4-openssl-dev=downloading official models" \
+	  "Open MPI=$(HAVE_MPI)=libopenmpi-dev openmpi-bin=evaluate on several machines as one run" \
 	  "nvcc=$(HAVE_NVCC)=cuda-toolkit-13 (from NVIDIA)=running on NVIDIA GPUs" \
 	  "cuDNN=$(HAVE_CUDNN)=libcudnn9-dev-cuda-13 (from NVIDIA)=long attention and convolutions there" \
 	  "cmocka=$(HAVE_CMOCKA)=libcmocka-dev=the tests"
@@ -150,6 +153,11 @@ $(LIBRARY): $(OBJS)
 # -rdynamic: libvitrine_cuda.so takes fail(), mem_* and arena_* from the program that opens it.
 $(BINARY): $(BUILD)/tools/main.o $(LIBRARY)
 	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) -rdynamic $^ $(LIBS) -o $@
+
+# The message passing of `mpirun vitrine evaluate`; `vitrine` opens it when mpirun started it.
+$(BUILD)/libvitrine_mpi.so: tools/ranks_mpi.c tools/ranks.h kernels/base.h $(BUILD)/flags
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(patsubst -I%,-isystem%,$(shell pkg-config --cflags ompi-c)) -fPIC -shared $< \
+	  $(shell pkg-config --libs ompi-c) -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(WIDE_OBJS) $(LIBRARY)
 	@$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LIBS) -lcmocka -o $@
@@ -200,7 +208,7 @@ test:
 tests: $(TESTS) $(FUZZERS)
 
 test-run:
-	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tools/cubins.sh
+	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tests/mpi.sh tools/cubins.sh
 
 ## asan: the whole test suite under the address and undefined-behaviour sanitizers
 asan:
@@ -271,9 +279,10 @@ lint:
 format:
 	@clang-format -i $$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | grep -v '^tests/ref/')
 
-## install: the binary into PREFIX/bin, the CUDA backend into PREFIX/lib
+## install: the binary into PREFIX/bin, its CUDA and MPI parts into PREFIX/lib
 install: all
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/vitrine
+	if [ -f $(BUILD)/libvitrine_mpi.so ]; then install -D -m 755 $(BUILD)/libvitrine_mpi.so $(DESTDIR)$(PREFIX)/lib/libvitrine_mpi.so; fi
 	if [ -f $(CUDA_LIB) ]; then install -D -m 755 $(CUDA_LIB) $(DESTDIR)$(PREFIX)/lib/libvitrine_cuda.so; fi
 
 ## clean: removes build/

@@ -4,17 +4,15 @@
  */
 #include "kernels/backend.h"
 
-#include "kernels/relative.h"
-
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "kernels/library.h"
+#include "kernels/relative.h"
 
 /* ---- the device ------------------------------------------------------------------------------ */
-
-#define CUDA_LIBRARY "libvitrine_cuda.so"
 
 static bool is_gpu_name(const char *device, int *number) {
     long value = 0;
@@ -24,44 +22,16 @@ static bool is_gpu_name(const char *device, int *number) {
     return named;
 }
 
-/* `file` in the folder `folder` beside the program; false: there is none. */
-static bool beside_program(const char *folder, const char *file, char *path, size_t size) {
-    char program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    const char *end;
-    if (length <= 0) return false;
-    program[length] = 0;
-    end = strrchr(program, '/');
-    if (!end) return false;
-    length = snprintf(path, size, "%.*s/%s%s", (int)(end - program), program, folder, file);
-    return length > 0 && (size_t)length < size && access(path, F_OK) == 0;
-}
-
 /*
  * The CUDA backend's library stays loaded: its driver would not like to be taken away. Without a
  * driver it is not looked at: cuBLASLt, which comes with it, costs 0.3 s and 200 MiB.
  */
-static enum status load_cuda(void **library) {
-    static const char *const folders[] = {"", "../lib/"};
-    char path[PATH_MAX];
-    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
-        return fail(ST_DEVICE, "no NVIDIA driver is installed (libcuda.so.1)");
-    for (size_t i = 0; i < COUNT_OF(folders); i++) {
-        if (!beside_program(folders[i], CUDA_LIBRARY, path, sizeof path)) continue;
-        *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        return *library ? ST_OK : fail(ST_DEVICE, "%s", dlerror());
-    }
-    *library = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (*library) return ST_OK;
-    return fail(ST_DEVICE, "no " CUDA_LIBRARY " beside the program or on the library path");
-}
-
 static enum status open_cuda(int number, const char *precision, struct backend **out) {
     enum status (*opener)(int, const char *, struct backend **);
-    void *library = NULL, *symbol;
-    TRY(load_cuda(&library));
-    symbol = dlsym(library, "vitrine_cuda_open");
-    if (!symbol) return fail(ST_DEVICE, CUDA_LIBRARY " has no vitrine_cuda_open");
+    void *symbol;
+    if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+        return fail(ST_DEVICE, "no NVIDIA driver is installed (libcuda.so.1)");
+    TRY(library_function("libvitrine_cuda.so", "vitrine_cuda_open", &symbol));
     memcpy(&opener, &symbol, sizeof opener);
     return opener(number, precision, out);
 }

@@ -68,13 +68,21 @@ static bool next_item(void *context, struct pipeline_item *item) {
     struct evaluate *e = context;
     while (!e->o.limit || e->taken < e->o.limit) {
         struct dataset_item found = {0};
+        enum evaluate_turn turn;
         if (!dataset_next(e->dataset, &found)) return false;
         if (!wanted(e, e->seen++)) {
             drop_item(&found);
-        } else if (e->skip > 0) {
+            continue;
+        }
+        if (e->skip > 0) {
             e->skip--;
             drop_item(&found);
-        } else {
+            continue;
+        }
+        turn = evaluate_ranks_turn(e, e->offered++);
+        if (turn != TURN_MINE) drop_item(&found);
+        if (turn == TURN_OVER) return false;
+        if (turn == TURN_MINE) {
             *item = (struct pipeline_item){.path = found.path,
                                            .error = found.error,
                                            .bytes = found.bytes,
@@ -126,6 +134,7 @@ static enum status finish_row(struct evaluate *e, const struct row *row) {
         told.confidence = row->predictions[0].score;
     }
     if (row->error && e->o.run.verbose) cli_say("%s: %s", row->path, row->error);
+    if (e->together) return evaluate_ranks_row(e, row, &told);
     if (e->rows.file) rows_write(&e->rows.rows, row);
     return evaluation_add(&e->evaluation, &told);
 }
@@ -165,6 +174,15 @@ static enum status on_item(struct evaluate *e, const struct pipeline_item *item,
     return finish_row(e, &row);
 }
 
+enum status evaluate_check_hope(const struct evaluate *e) {
+    const struct evaluation *all = &e->evaluation;
+    if (all->unmatched < HOPELESS || all->metrics.images > 0) return ST_OK;
+    return fail(ST_USAGE,
+                "%s: none of the first %llu images has a class of the model's ('%s' is none); "
+                "--class-map FILE tells which is which",
+                e->path, (unsigned long long)all->unmatched, all->strangers.text[0]);
+}
+
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct evaluate *e = context;
     float *logits = e->logits;
@@ -175,23 +193,25 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         TRY(on_item(e, item, item->error ? NULL : logits));
         if (!item->error) logits += e->model.classes;
     }
-    if (e->evaluation.unmatched >= HOPELESS && e->evaluation.metrics.images == 0)
-        return fail(ST_USAGE,
-                    "%s: none of the first %llu images has a class of the model's "
-                    "('%s' is none); --class-map FILE tells which is which",
-                    e->path, (unsigned long long)e->evaluation.unmatched,
-                    e->evaluation.strangers.text[0]);
+    if (e->together) return evaluate_ranks_flush(e);
+    TRY(evaluate_check_hope(e));
     return e->rows.file ? predictions_flush(&e->rows) : ST_OK;
 }
 
 static void note(void *context, char *text, size_t size) {
-    const struct evaluate *e = context;
+    struct evaluate *e = context;
     const struct metrics *m = &e->evaluation.metrics;
-    int used = snprintf(text, size, "  top-1 %.2f %%",
-                        m->images ? 100.0 * (double)m->hits / (double)m->images : 0.0);
+    int used = 0;
+    evaluate_ranks_lock(e);
+    if (e->together)
+        used = snprintf(text, size, "  %llu by all", (unsigned long long)e->evaluation.images);
+    if (used >= 0 && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, "  top-1 %.2f %%",
+                         m->images ? 100.0 * (double)m->hits / (double)m->images : 0.0);
     if (e->evaluation.failed && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, "  %llu failed",
                  (unsigned long long)e->evaluation.failed);
+    evaluate_ranks_unlock(e);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -257,11 +277,12 @@ static size_t images_left(const struct evaluate *e) {
 }
 
 static enum status run_all(struct evaluate *e) {
+    const bool together = e->ranks.count > 1;
     struct pipeline pipeline = {.next = next_item,
                                 .source = e,
                                 .on_batch = on_batch,
                                 .context = e,
-                                .total = images_left(e),
+                                .total = together ? 0 : images_left(e),
                                 .batch = e->model.batch,
                                 .threads = run_threads(&e->o.run),
                                 .image = run_image_options(&e->o.run),
@@ -297,13 +318,29 @@ static enum status print_all(struct evaluate *e) {
     return ST_OK;
 }
 
-/* A dataset, from its first image that has no row on. */
-static enum status evaluate_dataset(struct evaluate *e) {
+static enum status open_all(struct evaluate *e) {
     TRY(open_dataset(e));
     TRY(evaluate_open_model(e));
     TRY(open_buffers(e));
-    TRY(evaluate_open_rows(e));
-    return run_all(e);
+    return evaluate_open_rows(e);
+}
+
+/* A dataset, from its first image that has no row on. */
+static enum status evaluate_dataset(struct evaluate *e) {
+    TRY(evaluate_ranks_begin(e));
+    return evaluate_ranks_end(e, run_all(e));
+}
+
+/* Rank 0's alone to write and to say, whatever several processes do together. */
+static enum status evaluate(struct evaluate *e, const struct cli_args *args) {
+    enum status st = ST_OK;
+    if (e->ranks.index > 0) e->o.run.quiet = e->o.run.no_progress = true;
+    if (e->ranks.index == 0) st = output_open(&e->output, e->o.run.output);
+    if (st == ST_OK && !e->o.merge) st = open_all(e);
+    if (st == ST_OK && e->o.merge && e->ranks.index == 0) st = evaluate_merge(e, args);
+    TRY(ranks_agree(&e->ranks, st));
+    if (!e->o.merge) TRY(evaluate_dataset(e));
+    return e->ranks.index == 0 ? print_all(e) : ST_OK;
 }
 
 static void evaluate_release(struct evaluate *e) {
@@ -315,6 +352,8 @@ static void evaluate_release(struct evaluate *e) {
     mem_free(e->logits);
     mem_free(e->chosen);
     mem_free(e->head);
+    evaluate_ranks_release(e);
+    ranks_close(&e->ranks);
     evaluation_release(&e->evaluation);
     class_map_release(&e->map);
     model_release(&e->model);
@@ -331,14 +370,14 @@ int cmd_evaluate(int argc, char **argv) {
     if (code != CLI_GO) return code;
     pthread_mutex_init(&e.lock, NULL);
     e.path = args.items[0];
-    st = evaluate_check(&e.o, &args);
-    if (st == ST_OK) st = output_open(&e.output, e.o.run.output);
-    if (st == ST_OK) st = e.o.merge ? evaluate_merge(&e, &args) : evaluate_dataset(&e);
-    if (st == ST_OK) st = print_all(&e);
+    st = ranks_open(&e.ranks);
+    if (st == ST_OK) st = evaluate_check(&e.o, &args);
+    if (st == ST_OK) st = evaluate(&e, &args);
     st = predictions_close(&e.rows, st);
     st = output_close(&e.output, st);
-    code = st != ST_OK ? cli_fail("evaluate", st)
-                       : e.evaluation.failed > 0 || e.evaluation.unmatched > 0;
+    code = e.ranks.index > 0 ? 0
+           : st != ST_OK     ? cli_fail("evaluate", st)
+                             : e.evaluation.failed > 0 || e.evaluation.unmatched > 0;
     evaluate_release(&e);
     return code;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the packages that building needs; --test and --lint: what those need as well (the C++ compiler runs CUDA
-# kernels in the tests' simulator). --missing: only looks, and installs only if something is missing.
+# kernels in the tests' simulator); --mpi: Open MPI. --missing: only looks, and installs only if something is missing.
 set -eu
 missing=
 packages="gcc libc6-dev pkg-config libhdf5-dev zlib1g-dev libcjson-dev libssl-dev libdnnl-dev libjpeg62-turbo-dev libstb-dev
@@ -9,6 +9,7 @@ for option in "$@"; do
     case $option in
     --missing) missing=1 ;;
     --test) packages="$packages libcmocka-dev g++" ;;
+    --mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
     --lint) packages="$packages libcmocka-dev g++ clang-format clang-tidy git" ;;
     esac
 done

@@ -1,7 +1,7 @@
 /*
  * evaluate: what `vitrine evaluate` is made of, between its files: evaluate_options.c (the command
  * line), cmd_evaluate.c (a dataset through the model), evaluate_rows.c (the file of rows: what it
- * is of, going on in it, merging shards).
+ * is of, going on in it, merging shards), evaluate_ranks.c (several processes as one run).
  */
 #ifndef TOOLS_EVALUATE_H
 #define TOOLS_EVALUATE_H
@@ -16,6 +16,7 @@
 #include "tools/output.h"
 #include "tools/pipeline.h"
 #include "tools/predictions.h"
+#include "tools/ranks.h"
 #include "tools/run.h"
 
 struct evaluate_shard {
@@ -52,12 +53,15 @@ struct evaluate {
     struct predictions rows;
     struct evaluation evaluation;
     struct pipeline_totals totals;
+    struct ranks ranks;
+    struct evaluate_ranks *together; /* NULL = this process alone */
     int topk;
     float *logits;                      /* (batch, K) */
     int *best;                          /* (k) */
     struct row_prediction *predictions; /* (k) */
     /* The source's, which runs in the pipeline's threads. */
     uint64_t seen, taken, random;  /* images that the dataset gave; that this run is of */
+    uint64_t offered;              /* of those taken: no row was there */
     size_t skip;                   /* of those taken: rows are there already */
     pthread_mutex_t lock;          /* guards what follows */
     struct evaluate_truth *truths; /* (truth_count) by the dataset's index */
@@ -70,6 +74,9 @@ int evaluate_parse(int argc, char **argv, struct evaluate_options *o, struct cli
 /* ST_USAGE: options that do not go together. */
 enum status evaluate_check(const struct evaluate_options *o,
                            const struct cli_args *args) MUST_CHECK;
+
+/* ST_USAGE once so many images had no class of the model's that none will have. */
+enum status evaluate_check_hope(const struct evaluate *e) MUST_CHECK;
 
 /* Devices, model, classes, and what is added up. */
 enum status evaluate_open_model(struct evaluate *e) MUST_CHECK;
@@ -85,5 +92,29 @@ enum status evaluate_open_rows(struct evaluate *e) MUST_CHECK;
  * ST_FORMAT: one ends early.
  */
 enum status evaluate_merge(struct evaluate *e, const struct cli_args *files) MUST_CHECK;
+
+/* ---- several processes ----------------------------------------------------------------------- */
+
+/*
+ * After all is open, in every rank; nothing in a process by itself. ST_USAGE: a rank would run
+ * something else than rank 0.
+ */
+enum status evaluate_ranks_begin(struct evaluate *e) MUST_CHECK;
+/* Whose image `number` (0 is the first that is to be run) is. Waits for work; of the source. */
+enum evaluate_turn { TURN_MINE, TURN_OTHERS, TURN_OVER };
+enum evaluate_turn evaluate_ranks_turn(struct evaluate *e, uint64_t number);
+/* In place of writing a row and adding it up: it goes to rank 0 with the next flush. */
+enum status evaluate_ranks_row(struct evaluate *e, const struct row *row,
+                               struct prediction *told) MUST_CHECK;
+enum status evaluate_ranks_flush(struct evaluate *e) MUST_CHECK;
+/*
+ * At the end of the source: waits for all; rank 0's rows, evaluation and totals are then those of
+ * the run. The first failure of any rank is every rank's.
+ */
+enum status evaluate_ranks_end(struct evaluate *e, enum status st) MUST_CHECK;
+/* Around a look at e->evaluation while a thread of rank 0 may add to it. */
+void evaluate_ranks_lock(struct evaluate *e);
+void evaluate_ranks_unlock(struct evaluate *e);
+void evaluate_ranks_release(struct evaluate *e); /* works on a zeroed struct */
 
 #endif

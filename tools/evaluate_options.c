@@ -12,7 +12,8 @@ static const char about[] =
     "and its family), CIFAR-10 and -100 in their binary version, HDF5 (images, labels). Classes\n"
     "are matched by id (a WordNet id), then by label, then by number; what does not match is\n"
     "listed and not counted. A broken image has a row with its reason and is not counted either;\n"
-    "the exit status is then 1.";
+    "the exit status is then 1. Started by mpirun, the processes share the images and end in the\n"
+    "same rows and numbers as one.";
 
 /* ---- options --------------------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ enum status evaluate_open_rows(struct evaluate *e) {
     uint64_t end;
     enum status st;
     TRY(make_head(e));
-    if (!path) return ST_OK;
+    if (!path || e->ranks.index > 0) return ST_OK;
     if (!e->o.resume || access(path, F_OK) != 0) return predictions_create(&e->rows, path, e->head);
     TRY(predictions_read_open(&reader, path));
     st = take_rows(e, &reader);

@@ -261,6 +261,17 @@ static enum status consume(struct run *run, struct pipeline_item *items,
     return st;
 }
 
+void pipeline_totals_add(struct pipeline_totals *sum, const struct pipeline_totals *part) {
+    sum->images += part->images;
+    sum->failed += part->failed;
+    sum->turned += part->turned;
+    sum->read += part->read;
+    sum->decode += part->decode;
+    sum->resize += part->resize;
+    sum->model += part->model;
+    sum->idle += part->idle;
+}
+
 /* ---- start and end -------------------------------------------------------------------------- */
 
 /* A batch that runs, and a slot for every worker beside it, in whole batches. */

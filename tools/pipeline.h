@@ -49,6 +49,9 @@ struct pipeline_totals {
     double read, decode, resize, model, idle;
 };
 
+/* sum += part, but for the time on the clock. */
+void pipeline_totals_add(struct pipeline_totals *sum, const struct pipeline_totals *part);
+
 struct pipeline {
     /* The next item into *item (zeroed); false at the end. Called by one thread at a time. */
     bool (*next)(void *source, struct pipeline_item *item);
