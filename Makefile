@@ -92,6 +92,7 @@ SIMT_INIT := $(shell echo | $(CXX) -ftrivial-auto-var-init=pattern -x c++ -fsynt
 CUDA_ARCHS ?= $(or $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -u),75 80 86 89 90 100 120)
 CUDA_OBJS  := $(patsubst %.cu,$(BUILD)/%.cuda.o,$(wildcard kernels/*.cu))
 CUDA_LIB   := $(BUILD)/libvitrine_cuda.so
+MPI_CFLAGS := $(if $(filter 1,$(HAVE_MPI)),$(patsubst -I%,-isystem%,$(shell pkg-config --cflags ompi-c)))
 MPI_LIB    := $(if $(filter 1,$(HAVE_MPI)),$(BUILD)/libvitrine_mpi.so)
 NVCC_FLAGS := -std=c++17 -O3 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
               $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
@@ -156,7 +157,7 @@ $(BINARY): $(BUILD)/tools/main.o $(LIBRARY)
 
 # The message passing of `mpirun vitrine evaluate`; `vitrine` opens it when mpirun started it.
 $(BUILD)/libvitrine_mpi.so: tools/ranks_mpi.c tools/ranks.h kernels/base.h $(BUILD)/flags
-	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(patsubst -I%,-isystem%,$(shell pkg-config --cflags ompi-c)) -fPIC -shared $< \
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(MPI_CFLAGS) -fPIC -shared $< \
 	  $(shell pkg-config --libs ompi-c) -o $@
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(WIDE_OBJS) $(LIBRARY)
@@ -273,7 +274,7 @@ bench: all
 
 ## lint: layers, banned functions, lengths, headers alone, clang-format, clang-tidy
 lint:
-	@sh tools/lint.sh "$(CC)" '$(filter-out -DVERSION%,$(CPPFLAGS)) -DVERSION=__FILE__ $(LIB_CFLAGS)'
+	@sh tools/lint.sh "$(CC)" '$(filter-out -DVERSION%,$(CPPFLAGS)) -DVERSION=__FILE__ $(LIB_CFLAGS) $(MPI_CFLAGS)'
 
 ## format: clang-format over the tree
 format:

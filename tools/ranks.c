@@ -113,7 +113,7 @@ static enum status wait_verdict(struct ranks *ranks, int from, int tag, struct v
 }
 
 enum status ranks_agree(struct ranks *ranks, enum status st) {
-    struct verdict all = verdict_of(st), one;
+    struct verdict all = verdict_of(st), one = {0};
     if (ranks->count == 1) return st;
     if (ranks->index > 0) {
         ranks_send(ranks, 0, TAG_AGREE, &all, sizeof all);

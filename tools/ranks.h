@@ -1,8 +1,8 @@
 /*
  * ranks: the processes that `mpirun` started, as one run: `count` of them, rank 0 the one that
  * talks to the user and writes files. The message passing is a library of its own
- * (libvitrine_mpi.so, tools/ranks_mpi.c, made where Open MPI is installed), opened only in a process
- * that mpirun started; by itself a process is rank 0 of 1.
+ * (libvitrine_mpi.so, tools/ranks_mpi.c, made where Open MPI is installed), opened only in a
+ * process that mpirun started; by itself a process is rank 0 of 1.
  *
  * Any thread may send, and any may wait for a message of a tag that no other one waits for.
  */
@@ -35,7 +35,7 @@ enum status ranks_open(struct ranks *ranks) MUST_CHECK;
 void ranks_close(struct ranks *ranks); /* works on a zeroed struct */
 
 void ranks_send(struct ranks *ranks, int to, int tag, const void *bytes, size_t size);
-/* A message of `tag` that has come: *bytes (size) is to be mem_free'd; *from = -1: there is none. */
+/* A message of `tag` that has come; *bytes (size) is to be mem_free'd; *from -1: there is none. */
 enum status ranks_receive(struct ranks *ranks, int tag, int *from, void **bytes,
                           size_t *size) MUST_CHECK;
 /* Waits for rank `from`'s message, without keeping a core busy. */

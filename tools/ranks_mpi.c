@@ -1,6 +1,6 @@
 /*
- * ranks_mpi: the transport of tools/ranks.h over MPI; made by itself into libvitrine_mpi.so, so that
- * the program does not need MPI to start.
+ * ranks_mpi: the transport of tools/ranks.h over MPI; made by itself into libvitrine_mpi.so, so
+ * that the program does not need MPI to start.
  */
 #include <mpi.h>
 
