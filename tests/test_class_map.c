@@ -176,11 +176,48 @@ static void test_builtin_subsets(void **state) {
     labels_release(&imagenet);
 }
 
+/* The first five images of the ground truth file, and what the caffe list says they are. */
+static void test_challenge_numbers(void **state) {
+    static const struct {
+        const char *number;
+        int class;
+    } cases[] = {{"490", 65}, {"361", 970}, {"171", 230}, {"822", 809}, {"297", 516}};
+    struct labels imagenet, few;
+    struct class_map map;
+    enum class_match match;
+    static bool seen[1000];
+    (void)state;
+    demand(labels_builtin(&imagenet, "imagenet-1k"));
+    demand(class_map_open(&map, &imagenet, 1000, "ilsvrc2012"));
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_int_equal(class_map_find(&map, cases[i].number, &match), cases[i].class);
+    assert_int_equal(class_map_find(&map, "n01440764", &match), 0);
+    for (int i = 1; i <= 1000; i++) {
+        char number[8];
+        snprintf(number, sizeof number, "%d", i);
+        seen[class_map_find(&map, number, &match)] = true;
+    }
+    for (int i = 0; i < 1000; i++)
+        assert_true(seen[i]);
+    class_map_release(&map);
+    demand(labels_set(&few, 2, (const char *const[]){"a", "b"}, (const char *const[]){"a", "b"}));
+    assert_int_equal(class_map_open(&map, &few, 2, "ilsvrc2012"), ST_USAGE);
+    assert_non_null(strstr(fail_message(), "its labels are not ImageNet's"));
+    assert_string_equal(class_map_for("x/ILSVRC2012_validation_ground_truth.txt"), "ilsvrc2012");
+    assert_null(class_map_for("ILSVRC2012_val.txt"));
+    labels_release(&few);
+    labels_release(&imagenet);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),   cmocka_unit_test(test_without_labels),
-        cmocka_unit_test(test_file),   cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_subset), cmocka_unit_test(test_builtin_subsets),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_without_labels),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_subset),
+        cmocka_unit_test(test_builtin_subsets),
+        cmocka_unit_test(test_challenge_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,33 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/imagenet_classes.h"
+
 enum { LARGEST_FILE = 16 << 20, WNID = 9 };
 
-/* Class indices of ImageNet-A (natural-adv-examples) and ImageNet-R, sorted. */
-static const short imagenet_a[] = {
-    6,   11,  13,  15,  17,  22,  23,  27,  30,  37,  39,  42,  47,  50,  57,  70,  71,  76,  79,
-    89,  90,  94,  96,  97,  99,  105, 107, 108, 110, 113, 124, 125, 130, 132, 143, 144, 150, 151,
-    207, 234, 235, 254, 277, 283, 287, 291, 295, 298, 301, 306, 307, 308, 309, 310, 311, 313, 314,
-    315, 317, 319, 323, 324, 326, 327, 330, 334, 335, 336, 347, 361, 363, 372, 378, 386, 397, 400,
-    401, 402, 404, 407, 411, 416, 417, 420, 425, 428, 430, 437, 438, 445, 456, 457, 461, 462, 470,
-    472, 483, 486, 488, 492, 496, 514, 516, 528, 530, 539, 542, 543, 549, 552, 557, 561, 562, 569,
-    572, 573, 575, 579, 589, 606, 607, 609, 614, 626, 627, 640, 641, 642, 643, 658, 668, 677, 682,
-    684, 687, 701, 704, 719, 736, 746, 749, 752, 758, 763, 765, 768, 773, 774, 776, 779, 780, 786,
-    792, 797, 802, 803, 804, 813, 815, 820, 823, 831, 833, 835, 839, 845, 847, 850, 859, 862, 870,
-    879, 880, 888, 890, 897, 900, 907, 913, 924, 932, 933, 934, 937, 943, 945, 947, 951, 954, 956,
-    957, 959, 971, 972, 980, 981, 984, 986, 987, 988};
-static const short imagenet_r[] = {
-    1,   2,   4,   6,   8,   9,   11,  13,  22,  23,  26,  29,  31,  39,  47,  63,  71,  76,  79,
-    84,  90,  94,  96,  97,  99,  100, 105, 107, 113, 122, 125, 130, 132, 144, 145, 147, 148, 150,
-    151, 155, 160, 161, 162, 163, 171, 172, 178, 187, 195, 199, 203, 207, 208, 219, 231, 232, 234,
-    235, 242, 245, 247, 250, 251, 254, 259, 260, 263, 265, 267, 269, 276, 277, 281, 288, 289, 291,
-    292, 293, 296, 299, 301, 308, 309, 310, 311, 314, 315, 319, 323, 327, 330, 334, 335, 337, 338,
-    340, 341, 344, 347, 353, 355, 361, 362, 365, 366, 367, 368, 372, 388, 390, 393, 397, 401, 407,
-    413, 414, 425, 428, 430, 435, 437, 441, 447, 448, 457, 462, 463, 469, 470, 471, 472, 476, 483,
-    487, 515, 546, 555, 558, 570, 579, 583, 587, 593, 594, 596, 609, 613, 617, 621, 629, 637, 657,
-    658, 701, 717, 724, 763, 768, 774, 776, 779, 780, 787, 805, 812, 815, 820, 824, 833, 847, 852,
-    866, 875, 883, 889, 895, 907, 928, 931, 932, 933, 934, 936, 937, 943, 945, 947, 948, 949, 951,
-    953, 954, 957, 963, 965, 967, 980, 981, 983, 988};
+static const char ilsvrc2012[] = "ilsvrc2012";
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
@@ -176,29 +154,67 @@ static enum status class_of(const struct class_map *map, const char *text, int *
                 text, map->classes);
 }
 
+static enum status add_line(struct class_map *map, const char *text, int class) {
+    struct class_line fresh = {.text = str_copy(text), .class = class};
+    void *lines = map->lines;
+    enum status st = fresh.text ? ST_OK : ST_NOMEM;
+    if (st == ST_OK) st = mem_grow(&lines, &map->capacity, map->count + 1, sizeof *map->lines);
+    map->lines = lines;
+    if (st == ST_OK)
+        map->lines[map->count++] = fresh;
+    else
+        mem_free(fresh.text);
+    return st;
+}
+
 static enum status take_line(char *line, void *context) {
     struct class_map *map = context;
     char *tab = strchr(line, '\t');
-    struct class_line fresh = {.class = -1};
-    void *lines = map->lines;
-    enum status st;
+    int class = -1;
     if (!tab) return fail(ST_FORMAT, "'%s' has no tab, want text<TAB>class", line);
     *tab = 0;
-    if (strcmp(tab + 1, "-") != 0) TRY(class_of(map, tab + 1, &fresh.class));
-    st = mem_grow(&lines, &map->capacity, map->count + 1, sizeof *map->lines);
-    map->lines = lines;
-    if (st != ST_OK) return st;
-    fresh.text = str_copy(line);
-    if (!fresh.text) return ST_NOMEM;
-    map->lines[map->count++] = fresh;
+    if (strcmp(tab + 1, "-") != 0) TRY(class_of(map, tab + 1, &class));
+    return add_line(map, line, class);
+}
+
+/* A class of ImageNet-1k by its place there; the model must have it, by its WordNet id. */
+static enum status imagenet_class(const struct class_map *map, const char *list, int index,
+                                  int *class) {
+    *class = by_id(map, imagenet_1k_ids[index], WNID);
+    if (*class >= 0) return ST_OK;
+    return fail(ST_USAGE, "%s: the model has no class %s (its labels are not ImageNet's)", list,
+                imagenet_1k_ids[index]);
+}
+
+/* The numbers 1 to 1000 of the ILSVRC2012 development kit. */
+static enum status add_ilsvrc2012(struct class_map *map) {
+    for (int i = 0; i < 1000; i++) {
+        char number[8];
+        int class;
+        TRY(imagenet_class(map, ilsvrc2012, ilsvrc2012_class[i], &class));
+        snprintf(number, sizeof number, "%d", i + 1);
+        TRY(add_line(map, number, class));
+    }
     return ST_OK;
+}
+
+const char *class_map_for(const char *labels) {
+    const char *slash = strrchr(labels, '/');
+    const char *name = slash ? slash + 1 : labels;
+    const char truth[] = "ILSVRC2012_validation_ground_truth";
+    return strncmp(name, truth, sizeof truth - 1) == 0 ? ilsvrc2012 : NULL;
+}
+
+bool class_map_is_builtin(const char *name) {
+    return strcmp(name, ilsvrc2012) == 0;
 }
 
 enum status class_map_open(struct class_map *map, const struct labels *labels, int classes,
                            const char *file) {
     enum status st = ST_OK;
     *map = (struct class_map){.labels = labels, .classes = classes};
-    if (file) st = each_line(file, take_line, map);
+    if (file)
+        st = class_map_is_builtin(file) ? add_ilsvrc2012(map) : each_line(file, take_line, map);
     if (map->count) qsort(map->lines, map->count, sizeof *map->lines, by_text);
     for (size_t i = 1; st == ST_OK && i < map->count; i++)
         if (by_text(&map->lines[i - 1], &map->lines[i]) == 0)
@@ -232,10 +248,8 @@ static enum status take_member(char *line, void *context) {
 static enum status take_builtin(struct subset *subset, const char *name, const short *indices,
                                 size_t count) {
     for (size_t i = 0; i < count; i++) {
-        int class = by_id(subset->map, imagenet_1k_ids[indices[i]], WNID);
-        if (class < 0)
-            return fail(ST_USAGE, "%s: the model has no class %s (its labels are not ImageNet's)",
-                        name, imagenet_1k_ids[indices[i]]);
+        int class;
+        TRY(imagenet_class(subset->map, name, indices[i], &class));
         subset->chosen[class] = true;
     }
     return ST_OK;

@@ -26,11 +26,15 @@ struct class_map {
 };
 
 /*
- * `file` NULL = none. ST_IO, ST_FORMAT, ST_USAGE: a line that names no class of the model, or an
+ * `file` NULL = none; "ilsvrc2012" = the built-in map of the challenge's own class numbers, from 1.
+ * ST_IO, ST_FORMAT, ST_USAGE: a line that names no class of the model, or an
  * ambiguous one; the sentence begins with file and line. `labels` must outlive the map.
  */
 enum status class_map_open(struct class_map *map, const struct labels *labels, int classes,
                            const char *file) MUST_CHECK;
+bool class_map_is_builtin(const char *name);
+/* The built-in map that a file of labels wants, by its name; NULL = none. */
+const char *class_map_for(const char *labels);
 void class_map_release(struct class_map *map); /* works on a zeroed struct, and twice */
 
 /* The class, -1 = none or two at once; *match: by what. */

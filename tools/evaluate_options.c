@@ -46,7 +46,8 @@ static const struct cli_option data_rows[] = {
      .kind = CLI_STRING,
      .offset = AT(class_map),
      .help = "\"text<TAB>class\" a line: what the data's name for a class stands\n"
-             "for; - for no class"},
+             "for; - for no class. Or ilsvrc2012: the challenge's own numbers, taken for\n"
+             "--labels ILSVRC2012_validation_ground_truth.txt by itself"},
     {.name = "classes-subset",
      .argument = "FILE",
      .kind = CLI_STRING,
