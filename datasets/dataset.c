@@ -187,6 +187,17 @@ static enum status look(struct dataset_source *source) {
 
 /* ---- the interface -------------------------------------------------------------------------- */
 
+/* Or gone. "" is the working folder. */
+static bool folder_empty(const char *path) {
+    const struct dirent *entry;
+    bool any = false;
+    DIR *folder = opendir(path[0] ? path : ".");
+    while (folder && !any && (entry = readdir(folder)))
+        any = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (folder) closedir(folder);
+    return !any;
+}
+
 enum status dataset_open(const char *path, const struct dataset_options *options,
                          struct dataset **out) {
     struct dataset_source source = {.path = path, .labels = options ? options->labels : NULL};
@@ -202,7 +213,13 @@ enum status dataset_open(const char *path, const struct dataset_options *options
                   path);
         goto out;
     }
+    dataset->folder = source.folder ? str_copy(path) : dataset_beside(path, "");
+    if (!dataset->folder) {
+        st = ST_NOMEM;
+        goto out;
+    }
     TRY_OUT(dataset->form->open(dataset, &source));
+    dataset->held_files = !folder_empty(dataset->folder);
     *out = dataset;
     dataset = NULL;
 out:
@@ -215,6 +232,7 @@ void dataset_close(struct dataset *dataset) {
     if (!dataset) return;
     if (dataset->form && dataset->reader) dataset->form->close(dataset->reader);
     texts_release(&dataset->classes);
+    mem_free(dataset->folder);
     mem_free(dataset->identity);
     mem_free(dataset->note);
     mem_free(dataset);
@@ -223,6 +241,10 @@ void dataset_close(struct dataset *dataset) {
 bool dataset_next(struct dataset *dataset, struct dataset_item *item) {
     item->target = -1;
     return dataset->form->next(dataset, item);
+}
+
+bool dataset_vanished(const struct dataset *dataset) {
+    return dataset->held_files && folder_empty(dataset->folder);
 }
 
 size_t dataset_count(const struct dataset *dataset) {

@@ -51,6 +51,12 @@ void dataset_close(struct dataset *dataset); /* NULL is nothing */
  */
 bool dataset_next(struct dataset *dataset, struct dataset_item *item);
 
+/*
+ * Whether the dataset's folder is gone, or empty, as when a disk is taken away: then the faults of
+ * its images are not theirs. To be asked when one has failed.
+ */
+bool dataset_vanished(const struct dataset *dataset);
+
 /* Images in all, 0 = known at the end only. "folder", "idx", ... */
 size_t dataset_count(const struct dataset *dataset);
 const char *dataset_form(const struct dataset *dataset);

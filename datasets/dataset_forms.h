@@ -42,6 +42,8 @@ struct dataset {
     const struct dataset_form *form;
     void *reader; /* the form's own; zeroed memory that close must accept, or NULL */
     size_t count;
+    char *folder;          /* owned: the dataset itself, or where its files lie; "" = here */
+    bool held_files;       /* the folder, at the start */
     char *identity, *note; /* owned; note may be NULL */
     struct texts classes;
 };

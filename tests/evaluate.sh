@@ -225,6 +225,30 @@ run cut.tar -k 1 --predictions cut2.csv
 check "an archive that ends early: status" exits 1
 check "an archive that ends early: its row" grep -q '^cut.tar,error' cut2.csv
 
+# ---- the dataset goes, or the disk is full --------------------------------------------------------------------------------
+run folder --image-size 160 -t 1 -b 1 -k 2 --predictions whole.csv
+cp -r folder here
+"$bin" evaluate -q -m vit-cifar10 here --image-size 160 -t 1 -b 1 -k 2 --predictions gone.csv >out 2>err &
+last="evaluate of a folder that goes" rc=0
+while [ "$(cat gone.csv 2>/dev/null | wc -l)" -lt 6 ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
+mv here there
+wait $! || rc=$?
+check "a folder that goes: status" exits 1
+check "a folder that goes: said" err_has "here: is no longer there"
+check "a folder that goes: one sentence" one_line
+check "a folder that goes: its images have no rows" [ "$(grep -c ',error,' gone.csv)" = 0 ]
+check "a folder that goes: the rows so far are kept" [ "$(wc -l <gone.csv)" -ge 6 ]
+mv there here
+run here --image-size 160 -t 1 -b 1 -k 2 --predictions gone.csv --resume
+check "and comes back: completed" same_rows whole.csv gone.csv
+mkdir empty && sed "s,^\([a-z]*/\),$PWD/folder/\1," flat.csv >far.csv && echo "$PWD/folder/none.png,cat" >>far.csv
+run empty --labels far.csv -k 1 --predictions far_rows.csv
+check "a list of files elsewhere: one is not there" [ "$(grep -c ',error,' far_rows.csv)" = 1 ]
+ln -s /dev/full full.csv
+run folder --predictions full.csv
+check "a full disk: status" exits 1
+check "a full disk: said" err_has "full.csv: cannot be written: No space left on device"
+
 # ---- the confusion matrix ------------------------------------------------------------------------------------------------
 run folder --confusion matrix.csv
 check "--confusion: a line a class" [ "$(wc -l <matrix.csv)" = 11 ]

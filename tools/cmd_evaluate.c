@@ -149,6 +149,9 @@ static enum status on_item(struct evaluate *e, const struct pipeline_item *item,
                       .width = item->width,
                       .height = item->height,
                       .target = &target};
+    if (item->error && dataset_vanished(e->dataset))
+        return fail(ST_IO, "%s: is no longer there; the images from '%s' on have no row%s", e->path,
+                    item->path, e->o.predictions ? ", --resume goes on with them" : "");
     if (item->tag >= 0) {
         TRY(truth_of(e, item->tag, &truth));
         target.index = truth.class;
