@@ -532,6 +532,11 @@ run bench --rounds 1 --batch 1 --threads 1 --image-size 64x48
 check "bench --image-size: exit 0" exits 0
 check "  the row says the size" out_has "	64x48	1	1	"
 check "  and the most memory held" grep -qE '	[1-9][0-9]*\.[0-9]$' out
+run bench --rounds 1 --batch 2 --threads 1 --end-to-end good
+check "bench --end-to-end: exit 0" exits 0
+check "bench --end-to-end: its columns" out_has 'decode_per_second	end_to_end_per_second	of_bound'
+run bench --rounds 1 --end-to-end nowhere
+check "bench --end-to-end of nothing: exit 1" exits 1
 run bench --batch 0
 check "bench --batch 0: exit 2" exits 2
 run bench --image-size 0

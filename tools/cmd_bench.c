@@ -1,13 +1,15 @@
 /*
  * vitrine bench: how fast a model runs here, beside the FMA peak measured in the same loop. One row
  * a combination of threads and batch: the median over the rounds, ms per image, images/s, the share
- * of peak, and the most memory the process held from loading the model on.
+ * of peak, and the most memory the process held from loading the model on; with --end-to-end also
+ * what image files cost: decoding alone, the whole way, and its share of the narrowest part.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/threads.h"
+#include "tools/bench_end_to_end.h"
 #include "tools/cli.h"
 #include "tools/model.h"
 #include "tools/run.h"
@@ -22,7 +24,9 @@ struct bench_options {
     struct run_options run;
     struct int_list batches, threads;
     int rounds;
-    int header; /* printed */
+    const char *files;    /* --end-to-end; NULL = the model alone */
+    struct inputs inputs; /* them */
+    int header;           /* printed */
 };
 
 static enum status parse_list(const char *text, void *field) {
@@ -57,7 +61,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count) {
+double bench_median(double *values, int count) {
     qsort(values, (size_t)count, sizeof *values, ascending);
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
@@ -81,8 +85,8 @@ static enum status measure(struct model *model, int batch, int rounds, const uin
         seconds[r] = cli_seconds() - start;
         flops[r] = rate;
     }
-    *ms = 1e3 * median(seconds, rounds) / batch;
-    *peak = median(flops, rounds);
+    *ms = 1e3 * bench_median(seconds, rounds) / batch;
+    *peak = bench_median(flops, rounds);
     return ST_OK;
 }
 
@@ -111,12 +115,17 @@ static double peak_memory(void) {
     return (double)kib / 1024;
 }
 
+static const char columns[] = "model\tprecision\timage_size\tthreads\tbatch\tms_per_image\t"
+                              "images_per_second\tgflops\tpeak_gflops\tof_peak\tpeak_mib";
+static const char file_columns[] = "\timages\tdecode_per_second\tend_to_end_per_second\tof_bound";
+
 static enum status bench_row(struct bench_options *o, int threads, int batch) {
     struct devices devices = {0};
     struct model model = {0};
     uint8_t *pixels = NULL; // (batch, height, width, 3)
     float *logits = NULL;   // (batch, K)
     double ms = 0, peak = 0;
+    struct end_to_end end_to_end = {0};
     enum status st;
     o->run.threads = threads;
     o->run.batch = batch;
@@ -135,12 +144,15 @@ static enum status bench_row(struct bench_options *o, int threads, int batch) {
         pixels[i] = (uint8_t)(i * 2654435761u >> 24);
     TRY_OUT(measure(&model, batch, o->rounds, pixels, model.classes ? logits : NULL, &ms, &peak));
     double gflops = 2e-6 * model.macs / ms;
-    if (!o->header++)
-        printf("model\tprecision\timage_size\tthreads\tbatch\tms_per_image\timages_per_second\t"
-               "gflops\tpeak_gflops\tof_peak\tpeak_mib\n");
-    printf("%s\t%s\t%dx%d\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\t%.1f\n", model.info.name,
+    if (o->files) TRY_OUT(end_to_end_measure(&model, &o->inputs, &o->run, o->rounds, &end_to_end));
+    if (!o->header++) printf("%s%s\n", columns, o->files ? file_columns : "");
+    printf("%s\t%s\t%dx%d\t%d\t%d\t%.3f\t%.2f\t%.1f\t%.1f\t%.3f\t%.1f", model.info.name,
            backend_precision(devices.backend[0]), model.preprocess.height, model.preprocess.width,
            threads, batch, ms, 1e3 / ms, gflops, peak * 1e-9, gflops * 1e9 / peak, peak_memory());
+    if (o->files)
+        printf("\t%zu\t%.2f\t%.2f\t%.3f", end_to_end.images, end_to_end.decode, end_to_end.whole,
+               end_to_end.whole / (end_to_end.decode < 1e3 / ms ? end_to_end.decode : 1e3 / ms));
+    putchar('\n');
     fflush(stdout);
 out:
     model_release(&model);
@@ -182,6 +194,12 @@ static const struct cli_option rows[] = {
      .hi = ROUNDS_MOST,
      .offset = offsetof(struct bench_options, rounds),
      .help = "passes measured, after two to warm up"},
+    {.name = "end-to-end",
+     .argument = "PATH",
+     .kind = CLI_STRING,
+     .offset = offsetof(struct bench_options, files),
+     .help = "an image file or a folder: also images/s decoded alone and from file\n"
+             "to logits, and the share of the slower of decoding and model"},
 };
 
 int cmd_bench(int argc, char **argv) {
@@ -200,15 +218,16 @@ int cmd_bench(int argc, char **argv) {
         .group_count = COUNT_OF(groups),
         .max_args = 0};
     struct cli_args args;
+    enum status st;
     int code = cli_parse(&cli, argc, argv, &args);
     if (code != CLI_GO) return code;
     o.run.quiet = !o.run.verbose;
+    st = o.files ? inputs_open(&o.inputs, (char *[]){(char *)o.files}, 1) : ST_OK;
     for (int t = 0; t < o.threads.count; t++)
-        for (int b = 0; b < o.batches.count; b++) {
-            enum status st = bench_row(&o, o.threads.value[t], o.batches.value[b]);
-            if (st != ST_OK) return cli_fail("bench", st);
-        }
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_fail("bench", fail(ST_IO, "stdout could not be written"));
-    return 0;
+        for (int b = 0; st == ST_OK && b < o.batches.count; b++)
+            st = bench_row(&o, o.threads.value[t], o.batches.value[b]);
+    if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        st = fail(ST_IO, "stdout could not be written");
+    inputs_release(&o.inputs);
+    return st == ST_OK ? 0 : cli_fail("bench", st);
 }
