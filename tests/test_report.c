@@ -190,14 +190,17 @@ static void test_numbers(void **state) {
     static const struct {
         const char *path;
         double value;
-    } cases[] = {{"images", 6},           {"failed", 1},          {"unmatched", 1},
-                 {"top1", 0.5},           {"class_count", 3},     {"classes.0.images", 3},
-                 {"classes.1.index", 1},  {"confusion.0.0", 0},   {"confusion.0.1", 0},
-                 {"confusion.0.2", 1},    {"confusion.0.3", 1},   {"confusion.0.4", 2},
-                 {"confusion.1.0", 2},    {"confusion.1.1", 2},   {"confusion.1.2", 1},
-                 {"bins.0.images", 1},    {"bins.3.accuracy", 1}, {"worst.0.score", 0.5},
-                 {"unmatched_count", 1},  {"topk", 3},            {"run.seconds", 2},
-                 {"images_per_second", 3.5}};
+    } cases[] = {{"images", 6},          {"failed", 1},
+                 {"unmatched", 1},       {"top1", 0.5},
+                 {"class_count", 3},     {"classes.0.images", 3},
+                 {"classes.1.index", 1}, {"confusion.0.0", 0},
+                 {"confusion.0.1", 0},   {"confusion.0.2", 1},
+                 {"confusion.0.3", 1},   {"confusion.0.4", 2},
+                 {"confusion.1.0", 2},   {"confusion.1.1", 2},
+                 {"confusion.1.2", 1},   {"bins.0.images", 1},
+                 {"bins.3.accuracy", 1}, {"worst.0.score", 0.5},
+                 {"unmatched_count", 1}, {"topk", 3},
+                 {"run.seconds", 2},     {"images_per_second", 3.5}};
     struct sample s;
     char *page;
     cJSON *data;
@@ -303,9 +306,9 @@ static void test_pictures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command), cmocka_unit_test(test_text_stays_text),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_pictures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_command),
+                                       cmocka_unit_test(test_text_stays_text),
+                                       cmocka_unit_test(test_numbers), cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_pictures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,7 @@ enum status evaluate_report_open(struct evaluate *e, const struct cli_args *args
 /* Whether --report-data is what the rows are of, by its identity. */
 static bool data_is_theirs(const struct evaluate *e) {
     cJSON *head = cJSON_Parse(e->head);
-    const char *theirs =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(head, "dataset"));
+    const char *theirs = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(head, "dataset"));
     const bool same = theirs && strcmp(theirs, dataset_identity(e->report_data)) == 0;
     cJSON_Delete(head);
     return same;
