@@ -94,7 +94,7 @@ filter.value = " NUMBER 7"; filter.dispatchEvent(new Event("input"));
 answers.found = document.querySelectorAll("#class-table tbody tr").length;
 filter.value = ""; filter.dispatchEvent(new Event("input"));
 const box = map.getBoundingClientRect();
-map.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right - 1, clientY: box.bottom - 1}));
+map.dispatchEvent(new PointerEvent("pointermove", {clientX: box.right - 0.1, clientY: box.bottom - 0.1}));
 answers.hover = readout();
 document.querySelector(".pair").click();
 answers.pair = readout();
