@@ -147,6 +147,9 @@ endef
 $(foreach level,base avx2 avx512 wide,$(eval $(call level_rule,$(level))))
 
 $(BUILD)/weights/models/embedded.o: $(MODELS)
+$(BUILD)/tools/report.o: tools/report.html
+# stb_image_write's JPEG shifts bits out of an int on purpose.
+$(BUILD)/tools/picture.o: ALL_CFLAGS += $(if $(SAN),-fno-sanitize=shift)
 
 $(LIBRARY): $(OBJS)
 	@rm -f $@ && $(AR) rcs $@ $^
@@ -209,7 +212,7 @@ test:
 tests: $(TESTS) $(FUZZERS)
 
 test-run:
-	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tests/mpi.sh tools/cubins.sh
+	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tests/report.sh tests/mpi.sh tools/cubins.sh
 
 ## asan: the whole test suite under the address and undefined-behaviour sanitizers
 asan:

@@ -247,6 +247,14 @@ bool dataset_vanished(const struct dataset *dataset) {
     return dataset->held_files && folder_empty(dataset->folder);
 }
 
+void dataset_item_release(struct dataset_item *item) {
+    mem_free(item->path);
+    mem_free(item->error);
+    mem_free(item->bytes);
+    image_release(&item->image);
+    *item = (struct dataset_item){.target = -1};
+}
+
 size_t dataset_count(const struct dataset *dataset) {
     return dataset->count;
 }

@@ -50,6 +50,7 @@ void dataset_close(struct dataset *dataset); /* NULL is nothing */
  * One thread at a time.
  */
 bool dataset_next(struct dataset *dataset, struct dataset_item *item);
+void dataset_item_release(struct dataset_item *item); /* works on a zeroed item, and twice */
 
 /*
  * Whether the dataset's folder is gone, or empty, as when a disk is taken away: then the faults of

@@ -254,6 +254,65 @@ run folder --confusion matrix.csv
 check "--confusion: a line a class" [ "$(wc -l <matrix.csv)" = 11 ]
 check "--confusion: 60 images" [ "$(python3 -c 'import csv;print(sum(int(v) for r in list(csv.reader(open("matrix.csv")))[1:] for v in r[1:]))')" = 60 ]
 
+# ---- the report ----------------------------------------------------------------------------------------------------------
+# A block of a page; of its data without what is of the single run.
+block() { python3 - "$@" <<'PY'
+import json, re, sys
+page = open(sys.argv[1]).read()
+o = json.loads(re.search(r'id="%s">(.*?)</script>' % sys.argv[2], page, re.S).group(1))
+if sys.argv[2] == "data":
+    for k in ("seconds", "images_per_second", "dataset", "run"): o.pop(k, None)
+    if len(sys.argv) > 3: o = {k: o.get(k) for k in json.load(open(sys.argv[3])) if k not in ("seconds", "images_per_second", "dataset")}
+print(json.dumps(o, sort_keys=True))
+PY
+}
+same_page() { [ "$(block "$1" data)" = "$(block "$2" data)" ] && same_pictures "$1" "$2"; }
+same_pictures() { [ "$(block "$1" pictures)" = "$(block "$2" pictures)" ]; }
+run folder -k 3 --predictions other.csv --report page.html -f json -o page.json
+check "--report" exits 0
+check "--report: the numbers of --format json" [ "$(block page.html data page.json)" = "$(python3 -c 'import json
+o = json.load(open("page.json"))
+for k in ("seconds", "images_per_second", "dataset"): o.pop(k)
+print(json.dumps(o, sort_keys=True))')" ]
+check "--report: the rows stay the same" cmp -s folder.csv other.csv
+check "--report: nothing else is left there" [ "$(echo page.html*)" = page.html ]
+check "--report: the command" grep -qF "vitrine evaluate -q -m vit-cifar10 folder -k 3 --predictions other.csv --report page.html" page.html
+check "--report: no address but a namespace" [ "$(grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]+' page.html | sort -u)" = "http://www.w3.org" ]
+pictures=$(block page.html pictures | grep -o 'data:image/png' | wc -l)
+if "$bin" --version | grep -q stb_image; then
+    check "--report: a picture an error" [ "$pictures" = "$(python3 -c 'import json;print(len(json.load(open("page.json"))["worst"]))')" ]
+else
+    skip "pictures of --report" "a build without stb"
+fi
+head -c $(($(stat -c %s other.csv) / 2)) other.csv >cut.csv
+run folder -k 3 --predictions cut.csv --resume --report resumed.html
+check "--report of a resumed run: the same page" same_page page.html resumed.html
+for form in all.tar all.tar.gz 'shard-{000..001}.tar' x-images-idx4-ubyte test_batch.bin $(ls all.h5 2>/dev/null); do
+    run "$form" -k 3 --report other.html
+    check "--report of $form: the same pictures" same_pictures page.html other.html
+done
+run folder --labels flat.csv --report other.html
+check "--report of a list: the same pictures" same_pictures page.html other.html
+run --merge folder.csv --report other.html
+check "--report of merged rows: pictures by their paths" same_page page.html other.html
+run all.tar --report page.html
+run --merge part0.csv part1.csv part2.csv --report-data all.tar --report other.html
+check "--report of shards: exit status" exits 0
+check "--report of shards: the same pictures" same_pictures page.html other.html
+run --merge part0.csv part1.csv part2.csv --report other.html
+check "--report without the pictures" [ "$(block other.html pictures | grep -c data:)" = 0 ]
+check "--report without the pictures: says why" [ "$(block other.html data | grep -o '"missing": "[^"]*"' | sort -u)" = '"missing": "Not a directory"' ]
+run --merge part0.csv part1.csv part2.csv --report-data folder --report other.html
+check "--report-data of other rows" [ "$(block other.html data | grep -c 'is not the one of the rows')" = 1 ]
+run all.tar --shard 1/3 --report other.html
+check "--report of a shard says so" [ "$(block other.html data | grep -c '"shard": 1, "shards": 3')" = 1 ]
+cp page.html was.html
+run folder -k 2 --predictions other.csv --resume --report page.html
+check "--report of a run that is refused: the page that was there" cmp -s page.html was.html
+check "and nothing beside it" [ "$(echo page.html*)" = page.html ]
+run cut.tar --report broken.html
+check "--report of broken data: the failed one" [ "$(block broken.html data | grep -o '"path": "cut.tar"' | wc -l)" = 1 ]
+
 # ---- refusals ------------------------------------------------------------------------------------------------------------
 refuses() { # NAME SENTENCE ARGUMENT...: exit 2 or 1, one sentence (and where to read more)
     local name=$1 sentence=$2
@@ -273,6 +332,14 @@ refuses "a shard beyond" "I from 0 to N-1" folder --shard 3/3
 refuses "a form of rows" "rows.txt: want a name that ends in .csv, .tsv or .jsonl" folder --predictions rows.txt
 refuses "a flat folder" "--labels" folder/cat
 refuses "no such folder for rows" "nowhere/rows.csv" folder --predictions nowhere/rows.csv
+refuses "no such folder for the report" "nowhere/page.html: cannot be written" folder --report nowhere/page.html --predictions never.csv
+check "and nothing was run" [ ! -e never.csv ]
+refuses "a report on stdout" "--report wants a file" folder --report -
+refuses "a folder as report" "cannot be written" folder --report odd
+refuses "a report over the dataset" "would overwrite the input all.tar" all.tar --report all.tar
+refuses "a report over the rows" "would overwrite the input folder.csv" --merge folder.csv --report folder.csv
+refuses "--report-data alone" "--report-data is for --report with --merge" folder --report-data folder
+refuses "--report-data that is none" "nowhere: No such file" --merge folder.csv --report other.html --report-data nowhere
 refuses "a map without its file" "nofile.tsv" folder --class-map nofile.tsv
 refuses "a subset without its file" "nofile.tsv" folder --classes-subset nofile.tsv
 

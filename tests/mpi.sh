@@ -91,7 +91,8 @@ for form in tsv jsonl; do
     run 3 all.tar -m vit-fashion --predictions many.$form -b 7
     check "$form, batches of 7: the same bytes" cmp -s one.$form many.$form
 done
-run 2 all.tar -m vit-fashion -f json -o many.json
+run 2 all.tar -m vit-fashion -f json -o many.json --report many.html
+check "the report" grep -q '"images":1003' many.html
 check "without rows: the same numbers" same_numbers one.json many.json
 run 0 all.tar -m vit-fashion -k 2 --limit 500 --shard 1/2 --predictions part.csv
 run 3 all.tar -m vit-fashion -k 2 --limit 500 --shard 1/2 --predictions many.csv
@@ -152,6 +153,8 @@ pair "-m vit-fashion all.tar" "-m vit-cifar10 all.tar"
 check "a rank with another model" err_has "its model_sha256 is"
 pair "-m vit-fashion all.tar" "-m vit-fashion --crop-pct 0.5 all.tar"
 check "a rank with another crop" err_has "rank 1: "
+pair "-m vit-fashion all.tar" "-m vit-fashion --resume all.tar"
+check "a rank with other options" err_has "rank 1: --resume goes on"
 ln -s /dev/full full.csv
 run 2 all.tar -m vit-fashion --predictions full.csv
 check "a full disk: refused" [ "$rc" != 0 ]

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tools/evaluate.h"
+#include "tools/report.h"
 
 enum { HOPELESS = 1000 };
 
@@ -57,13 +58,6 @@ static bool wanted(struct evaluate *e, uint64_t number) {
     return !o->shard.count || among % (uint64_t)o->shard.count == (uint64_t)o->shard.index;
 }
 
-static void drop_item(struct dataset_item *item) {
-    mem_free(item->path);
-    mem_free(item->error);
-    mem_free(item->bytes);
-    image_release(&item->image);
-}
-
 static bool next_item(void *context, struct pipeline_item *item) {
     struct evaluate *e = context;
     while (!e->o.limit || e->taken < e->o.limit) {
@@ -71,16 +65,16 @@ static bool next_item(void *context, struct pipeline_item *item) {
         enum evaluate_turn turn;
         if (!dataset_next(e->dataset, &found)) return false;
         if (!wanted(e, e->seen++)) {
-            drop_item(&found);
+            dataset_item_release(&found);
             continue;
         }
         if (e->skip > 0) {
             e->skip--;
-            drop_item(&found);
+            dataset_item_release(&found);
             continue;
         }
         turn = evaluate_ranks_turn(e, e->offered++);
-        if (turn != TURN_MINE) drop_item(&found);
+        if (turn != TURN_MINE) dataset_item_release(&found);
         if (turn == TURN_OVER) return false;
         if (turn == TURN_MINE) {
             *item = (struct pipeline_item){.path = found.path,
@@ -309,19 +303,28 @@ static enum status print_confusion(const struct evaluate *e) {
     return output_close(&file, st);
 }
 
+static struct evaluation_about about(const struct evaluate *e) {
+    return (struct evaluation_about){.model = e->o.run.model,
+                                     .model_sha256 = e->sha256,
+                                     .dataset = e->path,
+                                     .form = e->dataset ? dataset_form(e->dataset) : "rows",
+                                     .labels = &e->model.labels,
+                                     .preprocess = &e->model.preprocess,
+                                     .totals = &e->totals,
+                                     .merged = e->o.merge};
+}
+
 static enum status print_all(struct evaluate *e) {
-    const struct evaluation_about told = {.model = e->o.run.model,
-                                          .model_sha256 = e->sha256,
-                                          .dataset = e->path,
-                                          .form = e->dataset ? dataset_form(e->dataset) : "rows",
-                                          .labels = &e->model.labels,
-                                          .preprocess = &e->model.preprocess,
-                                          .totals = &e->totals,
-                                          .merged = e->o.merge};
+    const struct evaluation_about told = about(e);
     TRY(print_confusion(e));
     if (e->o.run.format) return evaluation_print_json(&e->evaluation, &told, e->output.file);
     evaluation_print(&e->evaluation, &told, e->output.file);
     return ST_OK;
+}
+
+static enum status write_report(struct evaluate *e) {
+    const struct evaluation_about told = about(e);
+    return evaluate_report(e, &told);
 }
 
 static enum status open_all(struct evaluate *e) {
@@ -339,9 +342,10 @@ static enum status evaluate_dataset(struct evaluate *e) {
 
 /* Rank 0's alone to write and to say, whatever several processes do together. */
 static enum status evaluate(struct evaluate *e, const struct cli_args *args) {
-    enum status st = ST_OK;
+    enum status st = evaluate_check(&e->o, args);
     if (e->ranks.index > 0) e->o.run.quiet = e->o.run.no_progress = true;
-    if (e->ranks.index == 0) st = output_open(&e->output, e->o.run.output);
+    if (st == ST_OK && e->ranks.index == 0) st = output_open(&e->output, e->o.run.output);
+    if (st == ST_OK && e->ranks.index == 0) st = evaluate_report_open(e, args);
     if (st == ST_OK && !e->o.merge) st = open_all(e);
     if (st == ST_OK && e->o.merge && e->ranks.index == 0) st = evaluate_merge(e, args);
     TRY(ranks_agree(&e->ranks, st));
@@ -360,27 +364,33 @@ static void evaluate_release(struct evaluate *e) {
     mem_free(e->head);
     evaluate_ranks_release(e);
     ranks_close(&e->ranks);
+    mem_free(e->command);
     evaluation_release(&e->evaluation);
     class_map_release(&e->map);
     model_release(&e->model);
     devices_close(&e->devices);
     dataset_close(e->dataset);
+    dataset_close(e->report_data);
     pthread_mutex_destroy(&e->lock);
 }
 
 int cmd_evaluate(int argc, char **argv) {
-    struct evaluate e = {.o = evaluate_defaults()};
+    struct evaluate e = {.o = evaluate_defaults(), .command = report_command(argc, argv)};
     struct cli_args args;
     enum status st;
     int code = evaluate_parse(argc, argv, &e.o, &args);
-    if (code != CLI_GO) return code;
     pthread_mutex_init(&e.lock, NULL);
+    if (code != CLI_GO) {
+        evaluate_release(&e);
+        return code;
+    }
     e.path = args.items[0];
     st = ranks_open(&e.ranks);
-    if (st == ST_OK) st = evaluate_check(&e.o, &args);
     if (st == ST_OK) st = evaluate(&e, &args);
     st = predictions_close(&e.rows, st);
     st = output_close(&e.output, st);
+    if (st == ST_OK && e.ranks.index == 0) st = write_report(&e);
+    st = output_close(&e.report, st);
     code = e.ranks.index > 0 ? 0
            : st != ST_OK     ? cli_fail("evaluate", st)
                              : e.evaluation.failed > 0 || e.evaluation.unmatched > 0;

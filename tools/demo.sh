@@ -1,5 +1,5 @@
 #!/bin/sh
-# make demo: classifies real photos, and scores a model over a real data set. BINARY [IMAGE...]; without images,
+# make demo: classifies real photos, scores a model over a real data set, writes its report. BINARY [IMAGE...]; without images,
 # photos out of Debian's package python3-skimage; the data set out of dataset-fashion-mnist; both unpacked (not
 # installed) into build/demo.
 set -eu
@@ -48,5 +48,7 @@ if ! need dataset-fashion-mnist $fashion t10k-images-idx3-ubyte.gz t10k-labels-i
     echo "the data set could not be fetched" >&2
     exit 1
 fi
-echo "\$ $binary evaluate -m vit-fashion $fashion" >&2
-"$binary" evaluate -m vit-fashion $fashion
+report=build/demo/fashion-mnist.html
+echo "\$ $binary evaluate -m vit-fashion --report $report $fashion" >&2
+"$binary" evaluate -m vit-fashion --report $report $fashion
+echo "the report, for a browser: file://$PWD/$report" >&2

@@ -1,7 +1,8 @@
 /*
  * evaluate: what `vitrine evaluate` is made of, between its files: evaluate_options.c (the command
  * line), cmd_evaluate.c (a dataset through the model), evaluate_rows.c (the file of rows: what it
- * is of, going on in it, merging shards), evaluate_ranks.c (several processes as one run).
+ * is of, going on in it, merging shards), evaluate_report.c (the page of --report),
+ * evaluate_ranks.c (several processes as one run).
  */
 #ifndef TOOLS_EVALUATE_H
 #define TOOLS_EVALUATE_H
@@ -26,7 +27,7 @@ struct evaluate_shard {
 struct evaluate_options {
     struct run_options run;
     const char *labels, *class_map, *subset, *real;
-    const char *predictions, *confusion;
+    const char *predictions, *confusion, *report, *report_data;
     size_t limit;
     int seed, bins;
     bool resume, merge;
@@ -43,13 +44,15 @@ struct evaluate_truth {
 struct evaluate {
     struct evaluate_options o;
     const char *path;
+    char *command; /* as it was given, quoted for a shell */
     struct dataset *dataset;
     struct devices devices;
     struct model model;
     char sha256[65], *head; /* of the row file */
     struct class_map map;
     bool *chosen; /* (K) --classes-subset; NULL = all */
-    struct output output;
+    struct output output, report;
+    struct dataset *report_data; /* where the report's pictures come from */
     struct predictions rows;
     struct evaluation evaluation;
     struct pipeline_totals totals;
@@ -92,6 +95,13 @@ enum status evaluate_open_rows(struct evaluate *e) MUST_CHECK;
  * ST_FORMAT: one ends early.
  */
 enum status evaluate_merge(struct evaluate *e, const struct cli_args *files) MUST_CHECK;
+
+/*
+ * --report, without which neither does anything. Before the run: whether the file can be written
+ * and --report-data read. After it, as the last thing: the page; e->report is then to be closed.
+ */
+enum status evaluate_report_open(struct evaluate *e, const struct cli_args *args) MUST_CHECK;
+enum status evaluate_report(struct evaluate *e, const struct evaluation_about *about) MUST_CHECK;
 
 /* ---- several processes ----------------------------------------------------------------------- */
 

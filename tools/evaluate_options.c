@@ -109,6 +109,18 @@ static const struct cli_option result_rows[] = {
      .kind = CLI_STRING,
      .offset = AT(confusion),
      .help = "the confusion matrix as .csv: a line a target, a column a prediction"},
+    {.name = "report",
+     .argument = "FILE",
+     .kind = CLI_STRING,
+     .offset = AT(report),
+     .help = "the run as one HTML page that needs nothing beside it, its pictures in it;\n"
+             "with --shard of that shard alone"},
+    {.name = "report-data",
+     .argument = "DATASET",
+     .kind = CLI_STRING,
+     .offset = AT(report_data),
+     .help = "where the report of --merge finds the pictures",
+     .unset = "the paths of the rows"},
     {.name = "bins",
      .argument = "N",
      .kind = CLI_INT,
@@ -171,6 +183,11 @@ enum status evaluate_check(const struct evaluate_options *o, const struct cli_ar
                               "no meaning with it");
     if (o->seed >= 0 && !o->limit)
         return fail(ST_USAGE, "--shuffle-seed chooses the images of --limit N, which is missing");
+    if (o->report && strcmp(o->report, "-") == 0)
+        return fail(ST_USAGE, "--report wants a file; stdout is the summary's");
+    if (o->report_data && !(o->report && o->merge))
+        return fail(ST_USAGE, "--report-data is for --report with --merge; else the pictures are "
+                              "those of the dataset");
     if (o->predictions) TRY(predictions_format(o->predictions, &format));
     return ST_OK;
 }

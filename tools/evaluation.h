@@ -73,6 +73,12 @@ struct evaluation_about {
 void evaluation_print(const struct evaluation *e, const struct evaluation_about *about, FILE *file);
 enum status evaluation_print_json(const struct evaluation *e, const struct evaluation_about *about,
                                   FILE *file) MUST_CHECK;
+/*
+ * That object (cJSON_Delete), of the names that are no class of the model's only the first
+ * `strangers_most`. Memory that was short shows when it is printed, or in NULL.
+ */
+struct cJSON *evaluation_json(const struct evaluation *e, const struct evaluation_about *about,
+                              size_t strangers_most);
 
 /*
  * The confusion matrix, (K + 1) x (K + 1) cells of CSV: a line a target, a column a prediction, in

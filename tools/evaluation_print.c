@@ -151,6 +151,7 @@ static void put_classes(cJSON *root, const struct evaluation *e, const struct la
         if (!c->images && !c->predicted) continue;
         one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);
+        cJSON_AddNumberToObject(one, "index", i);
         cJSON_AddStringToObject(one, "id", id_of(labels, i, number));
         cJSON_AddStringToObject(one, "label", name_of(labels, i, number));
         cJSON_AddNumberToObject(one, "images", (double)c->images);
@@ -176,12 +177,19 @@ static void put_confused(cJSON *root, const struct evaluation *e, const struct l
     mem_free(pairs);
 }
 
+static void put_strangers(cJSON *root, const struct evaluation *e, size_t most) {
+    cJSON *list = cJSON_AddArrayToObject(root, "unmatched_classes");
+    for (size_t i = 0; i < e->strangers.count && i < most; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        put_text(one, "text", e->strangers.text[i]);
+        cJSON_AddNumberToObject(one, "images", (double)e->stranger_images[i]);
+    }
+}
+
 static void put_lists(cJSON *root, const struct evaluation *e, const struct labels *labels) {
-    cJSON *list;
+    cJSON *list = cJSON_AddArrayToObject(root, "worst");
     char number[16];
-    put_classes(root, e, labels);
-    put_confused(root, e, labels);
-    list = cJSON_AddArrayToObject(root, "worst");
     for (int i = 0; i < e->worst_count; i++) {
         cJSON *one = cJSON_CreateObject();
         cJSON_AddItemToArray(list, one);
@@ -189,13 +197,6 @@ static void put_lists(cJSON *root, const struct evaluation *e, const struct labe
         cJSON_AddStringToObject(one, "target", id_of(labels, e->worst[i].target, number));
         cJSON_AddStringToObject(one, "predicted", id_of(labels, e->worst[i].best, number));
         cJSON_AddNumberToObject(one, "score", (double)e->worst[i].confidence);
-    }
-    list = cJSON_AddArrayToObject(root, "unmatched_classes");
-    for (size_t i = 0; i < e->strangers.count; i++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, one);
-        put_text(one, "text", e->strangers.text[i]);
-        cJSON_AddNumberToObject(one, "images", (double)e->stranger_images[i]);
     }
     list = cJSON_AddArrayToObject(root, "errors");
     for (size_t i = 0; i < e->fault_count; i++) {
@@ -220,12 +221,11 @@ static void put_bins(cJSON *root, const struct metrics *m) {
     }
 }
 
-enum status evaluation_print_json(const struct evaluation *e, const struct evaluation_about *about,
-                                  FILE *file) {
+cJSON *evaluation_json(const struct evaluation *e, const struct evaluation_about *about,
+                       size_t strangers_most) {
     const struct metrics_totals t = metrics_total(&e->metrics);
     const struct metrics_share real = metrics_wilson(e->real_hits, e->real_images);
     cJSON *root = cJSON_CreateObject();
-    char *text;
     cJSON_AddNumberToObject(root, "images", (double)e->images);
     cJSON_AddNumberToObject(root, "failed", (double)e->failed);
     cJSON_AddNumberToObject(root, "unmatched", (double)e->unmatched);
@@ -247,8 +247,17 @@ enum status evaluation_print_json(const struct evaluation *e, const struct evalu
     if (!about->merged) put_times(root, about->totals);
     put_about(root, about);
     put_bins(root, &e->metrics);
+    put_classes(root, e, about->labels);
+    put_confused(root, e, about->labels);
     put_lists(root, e, about->labels);
-    text = cJSON_Print(root);
+    put_strangers(root, e, strangers_most);
+    return root;
+}
+
+enum status evaluation_print_json(const struct evaluation *e, const struct evaluation_about *about,
+                                  FILE *file) {
+    cJSON *root = evaluation_json(e, about, SIZE_MAX);
+    char *text = cJSON_Print(root);
     if (text) fprintf(file, "%s\n", text);
     cJSON_Delete(root);
     cJSON_free(text);

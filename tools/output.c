@@ -106,5 +106,5 @@ enum status output_check_spares(const char *path, const char *input) {
     struct stat out, in;
     if (!path || !input || stat(path, &out) != 0 || !S_ISREG(out.st_mode)) return ST_OK;
     if (stat(input, &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) return ST_OK;
-    return fail(ST_USAGE, "option --output: %s would overwrite the input %s", path, input);
+    return fail(ST_USAGE, "%s: would overwrite the input %s", path, input);
 }

@@ -1,16 +1,7 @@
-/*
- * embedded: see embedded.h. The assembler copies each file into the read-only data of the program.
- */
+/* embedded: see embedded.h. */
 #include "weights/models/embedded.h"
 
-#if defined(__APPLE__)
-#error "embedding needs an ELF assembler"
-#endif
-
-#define EMBED(symbol, path)                                                                        \
-    __asm__(".section .rodata\n.balign 64\n" #symbol ":\n.incbin \"" path "\"\n" #symbol           \
-            "_end:\n.byte 0\n.text\n");                                                            \
-    extern const unsigned char symbol[], symbol##_end[]
+#include "weights/embed.h"
 
 EMBED(embedded_vit_cifar10, "weights/models/vit-cifar10.h5");
 EMBED(embedded_swin_cifar10, "weights/models/swin-cifar10.h5");
