@@ -32,33 +32,64 @@ static int clamped(double value, int most) {
     return value <= 0 ? 0 : value >= most ? most : (int)value;
 }
 
-/* Pixels [*from, *to) of the axis whose centres lie in cells [cell, cell+count). */
-static void axis_pixels(const struct grid_axis *a, int cell, int count, int *from, int *to) {
+struct pixels {
+    int from, to; /* [from, to) */
+};
+
+/* Those of the axis whose centres lie in cells [cell, cell+count); *middle of the cells, in pixels. */
+static struct pixels centred(const struct grid_axis *a, int cell, int count, double *middle) {
     const double low = (cell - a->offset) / a->scale, high = (cell + count - a->offset) / a->scale;
-    const double middle = (low + high) / 2;
-    *from = clamped(ceil(low - 0.5), a->pixels);
-    *to = clamped(ceil(high - 0.5), a->pixels);
-    if (*from < *to || middle < 0 || middle >= a->pixels) return;
-    *from = (int)middle;
-    *to = *from + 1;
+    *middle = (low + high) / 2;
+    return (struct pixels){clamped(ceil(low - 0.5), a->pixels),
+                           clamped(ceil(high - 0.5), a->pixels)};
+}
+
+/* All that the model saw, at least one. */
+static struct pixels axis_seen(const struct grid_axis *a) {
+    double middle;
+    const struct pixels seen = centred(a, 0, a->cells, &middle);
+    const int pixel = clamped(floor(middle), a->pixels - 1);
+    return seen.from < seen.to ? seen : (struct pixels){pixel, pixel + 1};
+}
+
+/* Cells without a centre of a pixel take the one that they lie in, of those seen. */
+static struct pixels axis_pixels(const struct grid_axis *a, int cell, int count) {
+    double middle;
+    const struct pixels pixels = centred(a, cell, count, &middle), seen = axis_seen(a);
+    int pixel;
+    if (pixels.from < pixels.to || middle < 0 || middle >= a->pixels) return pixels;
+    pixel = (int)middle;
+    if (pixel < seen.from) pixel = seen.from;
+    if (pixel >= seen.to) pixel = seen.to - 1;
+    return (struct pixels){pixel, pixel + 1};
 }
 
 struct pixel_box grid_place_box(const struct grid_place *place, int row, int column, int rows,
                                 int columns) {
     const struct grid_axis x = grid_axis_x(place), y = grid_axis_y(place);
-    struct pixel_box box;
-    axis_pixels(&x, column, columns, &box.x0, &box.x1);
-    axis_pixels(&y, row, rows, &box.y0, &box.y1);
-    return box;
+    const struct pixels across = axis_pixels(&x, column, columns),
+                        down = axis_pixels(&y, row, rows);
+    return (struct pixel_box){across.from, down.from, across.to, down.to};
 }
 
 struct pixel_box grid_place_seen(const struct grid_place *place) {
-    return grid_place_box(place, 0, 0, place->rows, place->columns);
+    const struct grid_axis x = grid_axis_x(place), y = grid_axis_y(place);
+    const struct pixels across = axis_seen(&x), down = axis_seen(&y);
+    return (struct pixel_box){across.from, down.from, across.to, down.to};
 }
 
-/* A pixel that the model saw is in a cell, even if its centre just misses the outermost. */
+/*
+ * The cell of a pixel that the model saw: the last that begins at it or before. Where a cell's edge
+ * meets a centre, rounding could make the product another than the division of `centred`: moved.
+ */
 static int axis_cell(const struct grid_axis *a, int pixel) {
-    return clamped(floor((pixel + 0.5) * a->scale + a->offset), a->cells - 1);
+    int cell = clamped(floor((pixel + 0.5) * a->scale + a->offset), a->cells - 1);
+    double middle;
+    while (cell > 0 && centred(a, cell, 1, &middle).from > pixel)
+        cell--;
+    while (cell + 1 < a->cells && centred(a, cell + 1, 1, &middle).from <= pixel)
+        cell++;
+    return cell;
 }
 
 bool grid_place_cell(const struct grid_place *place, int x, int y, int *row, int *column) {

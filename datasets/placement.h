@@ -17,10 +17,10 @@
  * pixels.
  */
 struct grid_place {
-    struct placement at;    /* of preprocess_image */
-    int image_w, image_h;   /* the picture */
-    int model_w, model_h;   /* pixels of the model's input under the grid, from its (0, 0) */
-    int columns, rows;      /* cells */
+    struct placement at;  /* of preprocess_image */
+    int image_w, image_h; /* the picture */
+    int model_w, model_h; /* pixels of the model's input under the grid, from its (0, 0) */
+    int columns, rows;    /* cells */
 };
 
 /* One axis of it: cell = pixel * scale + offset, both in edges. */
@@ -43,12 +43,12 @@ struct grid_axis grid_axis_y(const struct grid_place *place);
 /*
  * The pixels whose centres lie in cells [column, column+columns) x [row, row+rows), at least one
  * where the cells' middle is in the picture: a cell can be smaller than a pixel. Empty for cells
- * that lie in the padding. Neighbours share no pixel and leave none out.
+ * that lie in the padding. Neighbours leave no pixel out, and share none unless they are that small.
  */
 struct pixel_box grid_place_box(const struct grid_place *place, int row, int column, int rows,
                                 int columns);
 
-/* What the model saw of the picture: the box of all cells. */
+/* What the model saw of the picture: the box of all cells, never empty. */
 struct pixel_box grid_place_seen(const struct grid_place *place);
 
 /*
