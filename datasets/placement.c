@@ -36,7 +36,7 @@ struct pixels {
     int from, to; /* [from, to) */
 };
 
-/* Those of the axis whose centres lie in cells [cell, cell+count); *middle of the cells, in pixels. */
+/* Those whose centres lie in cells [cell, cell+count) of the axis; the cells' middle, in pixels. */
 static struct pixels centred(const struct grid_axis *a, int cell, int count, double *middle) {
     const double low = (cell - a->offset) / a->scale, high = (cell + count - a->offset) / a->scale;
     *middle = (low + high) / 2;

@@ -1,7 +1,7 @@
 /*
  * placement: which pixels of a picture a cell of the model's grid is, and which cell a pixel is.
  *
- * The model saw a crop of the resized picture (preprocess.h); a grid of patches lies over that crop.
+ * The model saw a crop of the resized picture (preprocess.h); a grid of patches lies over that.
  * Along each axis, in edges (pixel i covers [i, i+1), its centre is i + 0.5, as the resize has it):
  *
  *     cell = (pixel * resized / picture - start of the crop) * cells / pixels of the model
@@ -43,7 +43,7 @@ struct grid_axis grid_axis_y(const struct grid_place *place);
 /*
  * The pixels whose centres lie in cells [column, column+columns) x [row, row+rows), at least one
  * where the cells' middle is in the picture: a cell can be smaller than a pixel. Empty for cells
- * that lie in the padding. Neighbours leave no pixel out, and share none unless they are that small.
+ * that lie in the padding. Neighbours leave no pixel out; only cells that small share one.
  */
 struct pixel_box grid_place_box(const struct grid_place *place, int row, int column, int rows,
                                 int columns);

@@ -220,7 +220,7 @@ static void upward(void **state) {
     image_release(&turned);
 }
 
-/* Every character has ink of its own, but O and 0 the same; what is not ASCII is the box, a character at a time. */
+/* Every character but O and 0 has ink of its own; a character that is not ASCII is one box. */
 static void letters(void **state) {
     uint8_t drawn[96][9 * 8 * 3];
     (void)state;

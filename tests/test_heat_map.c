@@ -305,7 +305,7 @@ static void peaks(void **state) {
         for (int k = 0; k < 6; k++) {
             const struct preprocess rule = rule_make(mode, k % 2 ? 0.9 : 1.0);
             const double long_cell = fmax(w, h) / 14.0, short_cell = shorter / 14.0;
-            /* Where the patch may be, and its size: a cell's, worked out from the modes' own words. */
+            /* Where the patch may be, and a cell's size, from the modes' own words. */
             double reach_x = w * 0.42, reach_y = h * 0.42, cell_w = w / 14.0, cell_h = h / 14.0, x,
                    y;
             struct image image;

@@ -1,4 +1,4 @@
-/* placement: cells and pixels, by hand and both ways over many sizes, with preprocess_image's word. */
+/* placement: cells and pixels where preprocess_image put them, by hand and both ways. */
 #include "datasets/placement.h"
 
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 #include "datasets/placement.h"
 #include "kernels/base.h"
 
-/* A picture of one colour, to be released; ST_USAGE for a side below 1; ST_NOMEM above 2^30 bytes. */
+/* A picture of one colour, to be released. ST_USAGE for a side below 1; ST_NOMEM above 1 GiB. */
 enum status canvas_open(int width, int height, uint32_t color, struct image *out) MUST_CHECK;
 
 /* The canvas made larger, its old picture at (left, top) and `color` around it. ST_NOMEM. */
@@ -43,9 +43,9 @@ void canvas_copy(struct image *canvas, int x, int y, const struct image *source)
  * Text in a bitmap font: capitals are 7 scale high, letters hang down 2 scale below the line, about
  * 6 scale wide. ASCII; any other character is a box.
  *
- * The text's box (its width, and the height of the capitals; `upward`: turned a quarter to the left)
- * lies so that the point (x, y) divides it as anchor_x : 1 - anchor_x and so on: 0, 0 hangs it below
- * and right of the point, 0.5, 0.5 centres it there.
+ * The text's box (its width, the height of the capitals; `upward`: turned a quarter to the left)
+ * lies so that the point (x, y) divides it as anchor_x : 1 - anchor_x and so on: 0, 0 hangs it
+ * below and right of the point, 0.5, 0.5 centres it there.
  */
 struct canvas_text {
     int scale;

@@ -1,6 +1,6 @@
 /*
- * canvas_font: the letters of canvas_write, ASCII 32 to 126 and a box for what has none. A letter is
- * 9 rows of up to 5 columns, the last two rows below the line; its width is that of its ink.
+ * canvas_font: the letters of canvas_write, ASCII 32 to 126 and a box for all others. A letter is 9
+ * rows of up to 5 columns, the last two rows below the line; its width is that of its ink.
  */
 #include "tools/canvas.h"
 

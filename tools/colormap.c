@@ -1,7 +1,7 @@
 /*
  * colormap: see colormap.h. The tables are the published ones, as matplotlib holds them
- * (tests/ref/colormap_tables.py prints them): viridis, magma, inferno, plasma by S. van der Walt and
- * N. Smith; cividis by Nunez, Anderton and Renslow (2018); turbo by A. Mikhailov (2019).
+ * (tests/ref/colormap_tables.py prints them): viridis, magma, inferno, plasma by van der Walt and
+ * Smith; cividis by Nunez, Anderton and Renslow (2018); turbo by Mikhailov (2019).
  */
 #include "tools/colormap.h"
 

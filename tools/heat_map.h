@@ -14,8 +14,8 @@
 
 /*
  * nearest: the value of the cell. bicubic: Keys' kernel with a = -0.5 (Pillow's; straight lines and
- * parabolas come out as they are), cells outside the map as their nearest inside; what overshoots is
- * brought back into the range of the map's own values.
+ * parabolas come out as they are), cells outside the map as their nearest inside; what overshoots
+ * is brought back into the range of the map's own values.
  */
 enum heat_filter { HEAT_NEAREST, HEAT_BICUBIC };
 const char *heat_filter_name(enum heat_filter filter);

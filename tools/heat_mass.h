@@ -9,9 +9,9 @@
 
 /*
  * keep (count) = 1 for the smallest set of cells that holds at least mass * the sum of map (count),
- * else 0: the greatest first, equal ones by their index (up to 1e-9 of the sum short, which rounding
- * may cost). Nothing of a map of zeros. ST_USAGE for a mass outside 0..1, or a cell below 0 or not
- * finite; ST_NOMEM.
+ * else 0: the greatest first, equal ones by their index (up to 1e-9 of the sum short, which
+ * rounding may cost). Nothing of a map of zeros. ST_USAGE for a mass outside 0..1, a cell below 0
+ * or not finite; ST_NOMEM.
  */
 enum status heat_mass(const float *map, size_t count, double mass, uint8_t *keep) MUST_CHECK;
 

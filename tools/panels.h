@@ -51,14 +51,14 @@ struct pixel_box panels_grid_box(const struct panels_grid *grid, int row, int co
 
 /*
  * All panels, their names above and to the left, and for a range of all the colour bar (`title`
- * beside it). style->opacity and fade count only over a picture behind. ST_USAGE for an empty grid or
- * panels without size; ST_NOMEM.
+ * beside it). style->opacity and fade count only over a picture behind. ST_USAGE for an empty grid
+ * or panels without size; ST_NOMEM.
  */
 enum status panels_grid_draw(const struct heat_style *style, const struct panels_grid *grid,
                              struct image *out) MUST_CHECK;
 
 /*
- * values (queries, keys) as a picture: queries downward, keys to the right, numbered from 0. A value
+ * values (queries, keys) as a picture: queries downward, keys to the right, from 0 on. Each value
  * is a square of at least 1 pixel; above 2048 a side, one pixel is the greatest of a square of
  * values. Behind the first `prefix` tokens (class, distillation, registers) a thin line sets them
  * apart. ST_USAGE for a size below 1; ST_NOMEM.

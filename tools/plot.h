@@ -24,8 +24,8 @@ struct plot {
 
 /*
  * Black on white; out is to be released. Point (x, y) is drawn where plot_box says that the axes
- * are: (x_low, y_low) its lower left corner, (x_high, y_high) its upper right one. ST_USAGE for axes
- * without length or a picture too small; ST_NOMEM.
+ * are: (x_low, y_low) its lower left corner, (x_high, y_high) its upper right. ST_USAGE for
+ * axes without length or a picture too small; ST_NOMEM.
  */
 enum status plot_draw(const struct plot *plot, struct image *out) MUST_CHECK;
 struct pixel_box plot_box(const struct plot *plot);

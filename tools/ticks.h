@@ -16,8 +16,8 @@ struct ticks {
 };
 
 /*
- * The smallest step of which at most `most` (2..TICKS_MOST) multiples lie in low..high; `whole`: and
- * that is at least 1. One tick, at low, where the range is empty or not finite.
+ * The smallest step of which at most `most` (2..TICKS_MOST) multiples lie in low..high; whole: and
+ * a step of at least 1. One tick, at low, where the range is empty or not finite.
  */
 struct ticks ticks_make(double low, double high, int most, bool whole);
 
