@@ -143,6 +143,7 @@ endef
 $(foreach level,base avx2 avx512 wide,$(eval $(call level_rule,$(level))))
 
 $(BUILD)/weights/models/embedded.o: $(MODELS)
+$(BUILD)/tools/inspector.o: tools/inspector.html
 
 $(LIBRARY): $(OBJS)
 	@rm -f $@ && $(AR) rcs $@ $^
