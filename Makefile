@@ -144,6 +144,8 @@ $(foreach level,base avx2 avx512 wide,$(eval $(call level_rule,$(level))))
 
 $(BUILD)/weights/models/embedded.o: $(MODELS)
 $(BUILD)/tools/inspector.o: tools/inspector.html
+# stb_image_write's JPEG shifts ones into the sign of an int.
+$(BUILD)/tools/picture.o: ALL_CFLAGS += $(if $(SAN),-fno-sanitize=shift)
 
 $(LIBRARY): $(OBJS)
 	@rm -f $@ && $(AR) rcs $@ $^
