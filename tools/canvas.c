@@ -19,7 +19,7 @@ enum status canvas_open(int width, int height, uint32_t color, struct image *out
 
 enum status canvas_grow(struct image *canvas, int left, int top, int right, int bottom,
                         uint32_t color) {
-    struct image larger;
+    struct image larger = {0};
     TRY(canvas_open(canvas->width + left + right, canvas->height + top + bottom, color, &larger));
     canvas_copy(&larger, left, top, canvas);
     larger.orientation = canvas->orientation;
@@ -41,7 +41,7 @@ void canvas_blend(uint8_t *rgb, uint32_t color, float opacity) {
 
 enum status canvas_enlarge(struct image *canvas, int factor) {
     const int most = 1 << 15;
-    struct image larger;
+    struct image larger = {0};
     if (factor == 1) return ST_OK;
     if (canvas->width > most || canvas->height > most || factor > most)
         return fail(ST_NOMEM, "a picture of %d x %d is too large to be drawn %d times as large",
