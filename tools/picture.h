@@ -17,8 +17,8 @@ struct picture_bytes {
 
 /*
  * pixels (height, width, channels) uint8: 1 = grey, 3 = RGB, 4 = RGBA. The bytes of an encoded
- * picture, in *out, whatever was there before. ST_USAGE where stb_image_write was not there at build
- * time; ST_NOMEM, also above 2^30 bytes of pixels.
+ * picture, in *out, whatever was there before. ST_USAGE where stb_image_write was not there at
+ * build time; ST_NOMEM, also above 2^30 bytes of pixels.
  */
 enum status picture_png(const uint8_t *pixels, int width, int height, int channels,
                         struct picture_bytes *out) MUST_CHECK;
