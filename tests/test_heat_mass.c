@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #define CELLS 10
+#define T     5.55e-17F /* 2^-54: eight of them are seen beside 1, one is not */
 
 static void sets(void **state) {
     static const struct {
@@ -35,6 +36,7 @@ static void sets(void **state) {
         {0, {0, 1, 2, 3, 4, 0, 0, 0, 0, 0}, "0000000000", "nothing"},
         {0.6, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "0000000000", "nothing there"},
         {1e-6, {0, 1, 0, 0, 0, 0, 0, 0, 0, 1}, "0100000000", "never none"},
+        {1, {T, T, T, T, T, T, T, T, 1, 0}, "0000000010", "lost in 1's rounding: no zeros kept"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
