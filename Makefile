@@ -148,6 +148,7 @@ $(foreach level,base avx2 avx512 wide,$(eval $(call level_rule,$(level))))
 
 $(BUILD)/weights/models/embedded.o: $(MODELS)
 $(BUILD)/tools/report.o: tools/report.html
+$(BUILD)/tools/inspector.o: tools/inspector.html
 # stb_image_write's JPEG shifts bits out of an int on purpose.
 $(BUILD)/tools/picture.o: ALL_CFLAGS += $(if $(SAN),-fno-sanitize=shift)
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/rows.h"
+#include "tools/page.h"
 #include "weights/embed.h"
 
 EMBED(report_page, "tools/report.html");
@@ -138,16 +139,6 @@ static enum status make_data(const struct report *r, char **text) {
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* In JSON a '<' stands in strings alone, where \u003c is the same. */
-static void print_data(const char *text, FILE *file) {
-    while (*text) {
-        const size_t length = strcspn(text, "<");
-        fwrite(text, 1, length, file);
-        text += length;
-        if (*text) fputs("\\u003c", file), text++;
-    }
-}
-
 /* A list of data URLs, "" where there is no picture. */
 static void print_pictures(const struct report *r, FILE *file) {
     fputc('[', file);
@@ -175,7 +166,7 @@ enum status report_write(const struct report *report, FILE *file) {
     char *data;
     TRY(make_data(report, &data));
     page = print_up_to(page, "{{data}}", file);
-    print_data(data, file);
+    page_print_json(data, file);
     page = print_up_to(page, "{{pictures}}", file);
     print_pictures(report, file);
     fputs(page, file);
