@@ -39,7 +39,8 @@ struct rollout_step {
 struct rollout_rule {
     double residual; /* a, 0 to 1 */
     double discard;  /* R < 1: of each row's n entries (its own window's without padding), the
-                        floor(R n) smallest are zeroed, of equal ones those in front */
+                        floor(R n) smallest are zeroed, of equal ones those in front in
+                        the window */
     bool keep_first; /* never the first column, the class token's */
 };
 

@@ -70,36 +70,33 @@ static enum epilogue hidden_epilogue(const struct swin_config *config) {
     return config->activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
 }
 
-/* Block b of a stage: odd ones are shifted. */
-static struct attention window_attention(const struct swin *swin, const struct swin_stage *stage,
-                                         int b) {
-    const struct swin_block *block = &stage->blocks[b];
-    const struct swin_map *map = &stage->map;
-    const int D = stage->channels / stage->heads;
-    return (struct attention){.heads = stage->heads,
-                              .head_dim = D,
+/* The windows of a block, as its shape says. */
+static struct attention window_attention(const struct swin *swin, const struct swin_block *block,
+                                         const struct attention_shape *shape, int head_dim) {
+    const struct window_grid *map = &shape->map;
+    return (struct attention){.heads = shape->heads,
+                              .head_dim = head_dim,
                               .score = swin->config.version == 1 ? SCORE_DOT : SCORE_COSINE,
-                              .scale = 1.0f / sqrtf((float)D),
+                              .scale = 1.0f / sqrtf((float)head_dim),
                               .temperature = block->temperature,
                               .pattern = PATTERN_WINDOW,
-                              .grid_h = map->h,
-                              .grid_w = map->w,
+                              .grid_h = map->grid_h,
+                              .grid_w = map->grid_w,
                               .window_h = map->window_h,
                               .window_w = map->window_w,
-                              .shift_h = b % 2 ? map->shift_h : 0,
-                              .shift_w = b % 2 ? map->shift_w : 0,
+                              .shift_h = map->shift_h,
+                              .shift_w = map->shift_w,
                               .mask_value = (float)swin->config.mask_value,
                               .bias = block->bias,
                               .padding = block->padding};
 }
 
-/* Attention of block b of a stage, the model's `layer`; its probabilities if they are wanted. */
-static void attend(struct swin *swin, const struct swin_stage *stage, int layer,
-                   const struct capture *capture, struct act q, struct act k, struct act v,
-                   struct act a) {
-    const int b = layer - (int)(stage->blocks - swin->blocks);
-    const struct attention attention = window_attention(swin, stage, b);
+/* Attention of a block; its probabilities if they are wanted. */
+static void attend(struct swin *swin, int layer, const struct capture *capture, struct act q,
+                   struct act k, struct act v, struct act a) {
     const struct attention_shape shape = swin_attention_shape(swin, layer);
+    const struct attention attention =
+        window_attention(swin, &swin->blocks[layer], &shape, q.channels / shape.heads);
     if (!capture_wants(capture, layer) || !capture_attention(swin->backend, &swin->room, capture,
                                                              layer, &shape, &attention, q, k, v, a))
         op_attention(swin->backend, &attention, q, k, v, a);
@@ -119,7 +116,7 @@ static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int 
 
     op_layernorm(be, block->norm1, h, NULL, n);             // (B, T, C)
     op_linear(be, block->qkv, EPILOGUE_NONE, n, NULL, qkv); // (B, T, 3C)
-    attend(swin, stage, layer, capture, q, k, v, a);        // (B, T, C)
+    attend(swin, layer, capture, q, k, v, a);               // (B, T, C)
     op_linear(be, block->proj, EPILOGUE_NONE, a, &h, h);    // (B, T, C) + residual
     op_layernorm(be, block->norm2, h, NULL, n);             // (B, T, C)
     op_linear(be, block->fc1, mlp, n, NULL, f);             // (B, T, F)
@@ -140,7 +137,7 @@ static void run_block_v2(struct swin *swin, const struct swin_stage *stage, int 
                v = act_columns(qkv, 2 * C, C);
 
     op_linear(be, block->qkv, EPILOGUE_NONE, h, NULL, qkv); // (B, T, 3C)
-    attend(swin, stage, layer, capture, q, k, v, a);        // (B, T, C)
+    attend(swin, layer, capture, q, k, v, a);               // (B, T, C)
     op_linear(be, block->proj, EPILOGUE_NONE, a, NULL, p);  // (B, T, C)
     op_layernorm(be, block->norm1, p, &h, h);               // (B, T, C) + residual
     op_linear(be, block->fc1, mlp, h, NULL, f);             // (B, T, F)
