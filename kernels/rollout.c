@@ -21,19 +21,24 @@ static void fuse_head(float *fused, const float *head, size_t n, enum head_fusio
             fused[i] = head[i] < fused[i] ? head[i] : fused[i];
 }
 
+void rollout_fuse_row(const struct attention_shape *shape, const float *probs,
+                      enum head_fusion fusion, const int *heads, int count, int window, int query,
+                      float *fused) {
+    const size_t keys = (size_t)shape->keys, head = (size_t)shape->queries * keys;
+    const float *row = probs + (size_t)window * (size_t)shape->heads * head + (size_t)query * keys;
+    if (!heads) count = shape->heads;
+    for (int i = 0; i < count; i++)
+        fuse_head(fused, row + (size_t)(heads ? heads[i] : i) * head, keys, fusion, i == 0);
+    for (size_t k = 0; fusion == FUSE_MEAN && count > 1 && k < keys; k++)
+        fused[k] /= (float)count;
+}
+
 /* A row at a time: it stays in the cache while the heads are read. */
 void rollout_fuse(const struct attention_shape *shape, const float *probs, enum head_fusion fusion,
                   const int *heads, int count, float *fused) {
-    const size_t keys = (size_t)shape->keys, head = (size_t)shape->queries * keys;
-    if (!heads) count = shape->heads;
-    for (int w = 0; w < shape->windows; w++, probs += (size_t)shape->heads * head)
-        for (int q = 0; q < shape->queries; q++, fused += keys) {
-            const float *row = probs + (size_t)q * keys;
-            for (int i = 0; i < count; i++)
-                fuse_head(fused, row + (size_t)(heads ? heads[i] : i) * head, keys, fusion, i == 0);
-            for (size_t k = 0; fusion == FUSE_MEAN && k < keys; k++)
-                fused[k] /= (float)count;
-        }
+    for (int w = 0; w < shape->windows; w++)
+        for (int q = 0; q < shape->queries; q++, fused += shape->keys)
+            rollout_fuse_row(shape, probs, fusion, heads, count, w, q, fused);
 }
 
 /* ---- discarding ------------------------------------------------------------------------------ */

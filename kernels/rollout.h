@@ -30,6 +30,11 @@ enum head_fusion { FUSE_MEAN, FUSE_MAX, FUSE_MIN };
 void rollout_fuse(const struct attention_shape *shape, const float *probs, enum head_fusion fusion,
                   const int *heads, int count, float *fused);
 
+/* The same of one row: fused (keys), of a window's query. */
+void rollout_fuse_row(const struct attention_shape *shape, const float *probs,
+                      enum head_fusion fusion, const int *heads, int count, int window, int query,
+                      float *fused);
+
 struct rollout_step {
     int layer;                    /* whose attention; -1: a patch merging */
     struct attention_shape shape; /* of a merging only the map counts: the finer one */
