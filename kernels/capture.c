@@ -66,12 +66,6 @@ static void room_layout(struct backend *be, struct capture_room *room,
                             largest->windows * largest->heads * largest->queries, largest->keys);
 }
 
-void capture_plan(struct backend *be, struct capture_room *room,
-                  const struct attention_shape *largest, int batch) {
-    capture_release(be, room);
-    room_layout(be, room, largest, batch);
-}
-
 static enum status reserve(struct backend *be, struct capture_room *room,
                            const struct attention_shape *largest, int batch) {
     room_layout(be, room, largest, batch);

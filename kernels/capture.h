@@ -70,12 +70,12 @@ struct capture_room {
     float *host;        /* the same, where the device's memory is not the host's */
 };
 
-/* Room for `batch` images, kept if it is there already. ST_NOMEM. */
+/*
+ * Room for `batch` images, kept if it is there already: nothing of it is planned, so that a pass
+ * without capture costs no memory. ST_NOMEM.
+ */
 enum status capture_reserve(struct backend *be, struct capture_room *room,
                             const struct attention_shape *largest, int batch) MUST_CHECK;
-/* While planning: the room's sizes without memory; capture_release ends it. */
-void capture_plan(struct backend *be, struct capture_room *room,
-                  const struct attention_shape *largest, int batch);
 void capture_release(struct backend *be, struct capture_room *room);
 
 /*

@@ -224,21 +224,16 @@ enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, fl
 
 static enum status plan(struct swin *swin) {
     struct backend *be = swin->backend;
-    const struct attention_shape largest = largest_attention(swin);
-    const struct capture all_layers = {0};
     float nothing[1]; /* stands for host buffers: nothing is read while planning */
-    const struct swin_taps everything = {
-        .layer = -1, .tokens = nothing, .pooled = nothing, .capture = &all_layers};
+    const struct swin_taps everything = {.layer = -1, .tokens = nothing, .pooled = nothing};
 
     backend_release_arena(be, &swin->workspace);
+    capture_release(be, &swin->room);
     workspace_layout(swin);
     TRY(backend_reserve(be, &swin->workspace, "the model's workspace"));
     workspace_layout(swin);
-    capture_plan(be, &swin->room, &largest, swin->max_batch);
     backend_plan_begin(be);
-    run_forward(swin, NULL, swin->max_batch, nothing, NULL);
     run_forward(swin, NULL, swin->max_batch, nothing, &everything);
-    capture_release(be, &swin->room);
     return backend_plan_end(be);
 }
 

@@ -196,13 +196,11 @@ enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float
 
 static enum status plan(struct vit *vit) {
     struct backend *be = vit->backend;
-    const struct attention_shape largest = vit_attention_shape(vit, 0, false);
-    const struct capture all_layers = {0};
     float nothing[1]; /* stands for host buffers: nothing is read while planning */
-    struct vit_taps everything = {
-        .layer = -1, .tokens = nothing, .pooled = nothing, .capture = &all_layers};
+    struct vit_taps everything = {.layer = -1, .tokens = nothing, .pooled = nothing};
 
     backend_release_arena(be, &vit->workspace);
+    capture_release(be, &vit->room);
     workspace_layout(vit);
     TRY(backend_reserve(be, &vit->workspace, "the model's workspace"));
     workspace_layout(vit);
@@ -212,11 +210,9 @@ static enum status plan(struct vit *vit) {
         backend_write(be, vit->pool.query, query); // (1, 1, C)
     }
     TRY(backend_sync(be));
-    capture_plan(be, &vit->room, &largest, vit->max_batch);
     backend_plan_begin(be);
     run_forward(vit, NULL, vit->max_batch, nothing, NULL);
     run_forward(vit, NULL, vit->max_batch, nothing, &everything);
-    capture_release(be, &vit->room);
     return backend_plan_end(be);
 }
 
