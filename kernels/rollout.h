@@ -52,24 +52,27 @@ struct rollout_rule {
 /* The greatest number of tokens of any step. */
 int rollout_tokens(const struct rollout_step *steps, int count);
 
-/*
- * row: on entry (T behind the last step), on return (T in front of the first). A step whose queries
- * are the first tokens only needs 0 for the others. Its room and `work`, both of rollout_tokens
- * doubles, are the caller's; slots (two ints and a float for each of the same) too.
- */
+/* A walk's own room, for the steps that it was made for. */
 struct rollout_work {
-    double *next; /* (most tokens or slots) */
-    int *token;
-    float *kept, *sorted;
+    double *next;         /* (most tokens or slots) */
+    int *token;           /* the same */
+    float *kept, *sorted; /* the same */
 };
 enum status rollout_work_init(struct rollout_work *work, const struct rollout_step *steps,
                               int count) MUST_CHECK;
-void rollout_work_release(struct rollout_work *work);
+void rollout_work_release(struct rollout_work *work); /* works on a zeroed struct, and twice */
+
+/*
+ * row: on entry (T behind the last step), on return (T in front of the first); it has room for
+ * rollout_tokens. Where a step's queries are the first tokens alone, the others must be 0.
+ */
 void rollout_walk(const struct rollout_step *steps, int count, const struct rollout_rule *rule,
                   struct rollout_work *work, double *row);
 
-/* Where a walk starts, row (T): every patch alike; the patch under a point, as shares of the
-   picture's height and width in [0, 1). */
+/*
+ * Where a walk starts, row (T): every patch alike; the patch under a point, as shares of the
+ * picture's height and width in [0, 1).
+ */
 void rollout_start_mean(const struct attention_shape *shape, double *row);
 void rollout_start_patch(const struct attention_shape *shape, double y, double x, double *row);
 

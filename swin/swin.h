@@ -125,7 +125,7 @@ double swin_stage_macs(const struct swin_config *config, int stage, int image_h,
 
 /* ---- rollout (swin_rollout.c) ---------------------------------------------------------------- */
 
-/* Of block `layer`, counted over all stages: its windows; every second block of a stage is shifted. */
+/* Of block `layer`, counted over all stages: every second block of a stage is shifted. */
 struct attention_shape swin_attention_shape(const struct swin *swin, int layer);
 /* The steps of swin_rollout_steps: the blocks, and a merging between two stages. */
 int swin_rollout_count(const struct swin *swin);

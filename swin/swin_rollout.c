@@ -1,6 +1,6 @@
 /*
- * swin_rollout: what the attention of a Swin is of, for kernels/rollout.c and whoever shows it. Host
- * only, called by tools/model_attention.c.
+ * swin_rollout: what the attention of a Swin is of, for kernels/rollout.c and whoever shows it.
+ * Host only, called by tools/model_attention.c.
  */
 #include "swin/swin.h"
 

@@ -105,13 +105,13 @@ struct attention_maps {
     int count;
     int *heads; /* (most heads) numbers for struct attention_array */
     float *out; /* the largest array */
-    size_t kept_bytes,
-        pass_bytes; /* for a person: what is kept, what a pass needs on its devices */
+    /* Of a pass, for a person: what this struct keeps; one layer's probabilities on the devices. */
+    size_t kept_bytes, pass_bytes;
 };
 
 /*
  * ST_USAGE names the option that the model, or the method, does not have. The model must outlive
- * the struct. On failure *out is released.
+ * the struct, which stays where it is. On failure *out is released.
  */
 enum status attention_open(struct attention_maps *out, const struct model *model,
                            const struct attention_options *options) MUST_CHECK;
