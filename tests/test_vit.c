@@ -276,8 +276,8 @@ static void test_layers_wanted(void **state) {
 }
 
 /*
- * What the head gets has the bits of a pass without capture, and the rows that the head reads, taken
- * alone, those of a capture of all rows.
+ * What the head gets has the bits of a pass without capture, and the rows that the head reads,
+ * taken alone, those of a capture of all rows.
  */
 static void test_capture_same_bits(void **state) {
     const struct golden_row *row = *state;

@@ -94,7 +94,7 @@ struct model_layer model_layer_shape(const struct model *model, int layer);
 
 /* ---- attention (model_attention.c), the same for both families: vit.h, swin.h --------------- */
 
-/* Layers that a capture may name: the blocks, and behind them the attention pool of a ViT's head. */
+/* Layers that a capture may name: the blocks, behind them the attention pool of a ViT's head. */
 int model_attention_layers(const struct model *model);
 /* head_rows: of the last block's probabilities the rows alone that a ViT's head reads. */
 struct attention_shape model_attention_shape(const struct model *model, int layer, bool head_rows);

@@ -1,4 +1,4 @@
-/* model_attention: what the attention of either family is of; the other half of model.h's switch. */
+/* model_attention: what the attention of either family is of; the other half of model.h's door. */
 #include "tools/model.h"
 
 static const struct vit *vit_of(const struct model *model) {
