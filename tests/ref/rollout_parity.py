@@ -5,7 +5,7 @@ usage: rollout_parity.py --vitrine build/vitrine --photos DIR [--count N] [--wor
 
 Random-weight models, perturbed so that attention is far from uniform (parity.py). The reference takes each block's
 probabilities from its attention's softmax (timm's fused attention off), makes of them a dense (tokens, tokens) matrix in
-double (windows by pixel arithmetic of its own, not by rolling), and multiplies whole matrices. Raw maps are compared with
+double (windows by pixel arithmetic of its own, not by rolling), and multiplies matrices. Raw maps are compared with
 the same probabilities. Needs what parity.py needs. Exit status 0 when all is within
 BOUND and RAW_BOUND.
 """
@@ -70,21 +70,20 @@ def slots(block):
 
 def matrix(p, block, residual, discard, fusion, keep_first):
     """M (T, T) of a block, stochastic."""
-    fused = fuse(p, fusion)
-    if fused.ndim == 2:
-        a, sees = fused.copy(), np.ones(fused.shape, bool)
-    else:
-        window, slot = slots(block)
-        sees = window[:, None] == window[None, :]
-        a = np.where(sees, fused[window[:, None], slot[:, None], slot[None, :]], 0)
+    a = fuse(p, fusion)  # (T, T) or (windows, N, N); no map here is padded
     if discard:
-        drop = (discard * sees.sum(1)).astype(int)
-        rank = np.where(sees, a, np.inf).argsort(1, kind="stable").argsort(1, kind="stable")
-        gone = rank < drop[:, None]
+        gone = a.argsort(-1, kind="stable").argsort(-1, kind="stable") < int(discard * a.shape[-1])
         if keep_first:
             gone[:, 0] = False
         a[gone] = 0
-    a = (1 - residual) * a
+    if a.ndim == 3:
+        window, slot = slots(block)
+        whole = np.zeros((len(slot), len(slot)))
+        for w in range(len(a)):
+            tokens = np.flatnonzero(window == w)
+            whole[np.ix_(tokens, tokens)] = a[w][np.ix_(slot[tokens], slot[tokens])]
+        a = whole
+    a *= 1 - residual
     a[np.diag_indices(len(a))] += residual
     return a / a.sum(1, keepdims=True)
 
@@ -100,16 +99,16 @@ def merging(h, w):
 
 def reference(model, blocks, probs, residual, discard, fusion, start, query):
     swin = hasattr(model, "layers")
-    product = None  # of all M, the last in front
+    product = None  # of all M, from the last on
     keep_first = not swin and model.cls_token is not None
-    for number, (block, p) in enumerate(zip(blocks, probs)):
-        if swin and number and block.input_resolution != blocks[number - 1].input_resolution:
-            product = merging(*blocks[number - 1].input_resolution) @ product
-        size = p.shape[-1] if not swin else block.input_resolution[0] * block.input_resolution[1]
+    for number in reversed(range(len(blocks))):
+        block, p = blocks[number], probs[number]
         if product is None:
-            product = np.eye(size)
+            product = np.eye(block.input_resolution[0] * block.input_resolution[1] if swin else p.shape[-1])
         if number >= start:
-            product = matrix(p, block, residual, discard, fusion, keep_first) @ product
+            product = product @ matrix(p, block, residual, discard, fusion, keep_first)
+        if swin and number and block.input_resolution != blocks[number - 1].input_resolution:
+            product = product @ merging(*blocks[number - 1].input_resolution)
     if swin:
         return product.mean(0).reshape(blocks[0].input_resolution)
     prefix = model.num_prefix_tokens
