@@ -223,6 +223,13 @@ void backend_read(struct backend *be, struct act a, float *host) {
     settle(be, "read", st == ST_OK && !be->planning ? be->ops->read(be, &a, host) : st);
 }
 
+const float *backend_view(struct backend *be, struct act a, float *host) {
+    if (be->error != ST_OK || be->planning) return NULL;
+    if (!be->gpu) return a.data ? (const float *)a.data + a.offset : NULL;
+    backend_read(be, a, host);
+    return be->error == ST_OK ? host : NULL;
+}
+
 void backend_write(struct backend *be, const float *host, struct act a) {
     enum status st;
     if (be->error != ST_OK) return;

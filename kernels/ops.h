@@ -117,6 +117,12 @@ struct act act_reshape(struct act a, int tokens, int channels);
  * Sticky errors apply.
  */
 void backend_read(struct backend *be, struct act a, float *host);
+/*
+ * The same numbers without a copy where the device's memory is the host's: a dense activation's
+ * own, valid until an op writes there; else `host`, after backend_read into it. NULL while planning
+ * and after an error.
+ */
+const float *backend_view(struct backend *be, struct act a, float *host);
 void backend_write(struct backend *be, const float *host, struct act a);
 
 /* ---- weights -------------------------------------------------------------------------------- */

@@ -11,7 +11,9 @@
 #ifndef SWIN_SWIN_H
 #define SWIN_SWIN_H
 
+#include "kernels/capture.h"
 #include "kernels/ops.h"
+#include "kernels/rollout.h"
 #include "weights/config.h"
 #include "weights/params.h"
 
@@ -53,8 +55,9 @@ struct swin {
     struct linear *head;       /* (K, C of the last stage); NULL = none */
     size_t parameters;         /* as stored in the file */
     struct backend *backend;
-    struct arena workspace; /* bound for max_batch */
-    struct act c, logits;   /* (B, 1, C), (B, 1, K) */
+    struct arena workspace;   /* bound for max_batch */
+    struct act c, logits;     /* (B, 1, C), (B, 1, K) */
+    struct capture_room room; /* reserved by the first forward that asks for probabilities */
 };
 
 struct swin_options {
@@ -83,12 +86,15 @@ struct swin_taps {
     int layer;
     float *tokens; /* (B, T, C) of the layer's stage: after block `layer`; -1: normed */
     float *pooled; /* (B, C): what the head reads */
+    const struct capture *capture; /* attention probabilities; of swin_attention_shape */
 };
 
 /*
  * pixels (B, image_h, image_w, 3) uint8 -> logits (B, K) on the host (NULL, or a model without
  * head: not computed). taps may be NULL. Returns after backend_sync: the first error of the pass,
- * or ST_OK. batch <= max_batch. Allocates nothing.
+ * or ST_OK. batch <= max_batch. Allocates only when probabilities are asked for, and then only if
+ * batch is the largest so far that asked. Logits and tokens have the same bits with and without a
+ * capture.
  */
 enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, float *logits,
                          const struct swin_taps *taps) MUST_CHECK;
@@ -116,6 +122,15 @@ bool swin_window_changes(const struct swin_config *config, int stage, int image_
  */
 double swin_macs(const struct swin_config *config, int image_h, int image_w);
 double swin_stage_macs(const struct swin_config *config, int stage, int image_h, int image_w);
+
+/* ---- rollout (swin_rollout.c) ---------------------------------------------------------------- */
+
+/* Of block `layer`, counted over all stages: every second block of a stage is shifted. */
+struct attention_shape swin_attention_shape(const struct swin *swin, int layer);
+/* The steps of swin_rollout_steps: the blocks, and a merging between two stages. */
+int swin_rollout_count(const struct swin *swin);
+/* steps (swin_rollout_count): from the finest map to the head, which reads the mean; none fused. */
+void swin_rollout_steps(const struct swin *swin, struct rollout_step *steps);
 
 /* ---- bias tables (swin_tables.c) ------------------------------------------------------------- */
 

@@ -70,33 +70,42 @@ static enum epilogue hidden_epilogue(const struct swin_config *config) {
     return config->activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
 }
 
-/* Block b of a stage: odd ones are shifted. */
-static struct attention window_attention(const struct swin *swin, const struct swin_stage *stage,
-                                         int b) {
-    const struct swin_block *block = &stage->blocks[b];
-    const struct swin_map *map = &stage->map;
-    const int D = stage->channels / stage->heads;
-    return (struct attention){.heads = stage->heads,
-                              .head_dim = D,
+/* The windows of a block, as its shape says. */
+static struct attention window_attention(const struct swin *swin, const struct swin_block *block,
+                                         const struct attention_shape *shape, int head_dim) {
+    const struct window_grid *map = &shape->map;
+    return (struct attention){.heads = shape->heads,
+                              .head_dim = head_dim,
                               .score = swin->config.version == 1 ? SCORE_DOT : SCORE_COSINE,
-                              .scale = 1.0f / sqrtf((float)D),
+                              .scale = 1.0f / sqrtf((float)head_dim),
                               .temperature = block->temperature,
                               .pattern = PATTERN_WINDOW,
-                              .grid_h = map->h,
-                              .grid_w = map->w,
+                              .grid_h = map->grid_h,
+                              .grid_w = map->grid_w,
                               .window_h = map->window_h,
                               .window_w = map->window_w,
-                              .shift_h = b % 2 ? map->shift_h : 0,
-                              .shift_w = b % 2 ? map->shift_w : 0,
+                              .shift_h = map->shift_h,
+                              .shift_w = map->shift_w,
                               .mask_value = (float)swin->config.mask_value,
                               .bias = block->bias,
                               .padding = block->padding};
 }
 
+/* Attention of a block; its probabilities if they are wanted. */
+static void attend(struct swin *swin, int layer, const struct capture *capture, struct act q,
+                   struct act k, struct act v, struct act a) {
+    const struct attention_shape shape = swin_attention_shape(swin, layer);
+    const struct attention attention =
+        window_attention(swin, &swin->blocks[layer], &shape, q.channels / shape.heads);
+    if (!capture_wants(capture, layer) || !capture_attention(swin->backend, &swin->room, capture,
+                                                             layer, &shape, &attention, q, k, v, a))
+        op_attention(swin->backend, &attention, q, k, v, a);
+}
+
 /* Version 1: h + proj(attention(norm1(h))), then h + mlp(norm2(h)). */
-static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int b, int B) {
-    const struct swin_block *block = &stage->blocks[b];
-    const struct attention attention = window_attention(swin, stage, b);
+static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int layer,
+                         const struct capture *capture, int B) {
+    const struct swin_block *block = &swin->blocks[layer];
     const enum epilogue mlp = hidden_epilogue(&swin->config);
     const int C = stage->channels;
     struct backend *be = swin->backend;
@@ -107,7 +116,7 @@ static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int 
 
     op_layernorm(be, block->norm1, h, NULL, n);             // (B, T, C)
     op_linear(be, block->qkv, EPILOGUE_NONE, n, NULL, qkv); // (B, T, 3C)
-    op_attention(be, &attention, q, k, v, a);               // (B, T, C)
+    attend(swin, layer, capture, q, k, v, a);               // (B, T, C)
     op_linear(be, block->proj, EPILOGUE_NONE, a, &h, h);    // (B, T, C) + residual
     op_layernorm(be, block->norm2, h, NULL, n);             // (B, T, C)
     op_linear(be, block->fc1, mlp, n, NULL, f);             // (B, T, F)
@@ -115,9 +124,9 @@ static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int 
 }
 
 /* Version 2: h + norm1(proj(attention(h))), then h + norm2(mlp(h)). */
-static void run_block_v2(struct swin *swin, const struct swin_stage *stage, int b, int B) {
-    const struct swin_block *block = &stage->blocks[b];
-    const struct attention attention = window_attention(swin, stage, b);
+static void run_block_v2(struct swin *swin, const struct swin_stage *stage, int layer,
+                         const struct capture *capture, int B) {
+    const struct swin_block *block = &swin->blocks[layer];
     const enum epilogue mlp = hidden_epilogue(&swin->config);
     const int C = stage->channels;
     struct backend *be = swin->backend;
@@ -128,7 +137,7 @@ static void run_block_v2(struct swin *swin, const struct swin_stage *stage, int 
                v = act_columns(qkv, 2 * C, C);
 
     op_linear(be, block->qkv, EPILOGUE_NONE, h, NULL, qkv); // (B, T, 3C)
-    op_attention(be, &attention, q, k, v, a);               // (B, T, C)
+    attend(swin, layer, capture, q, k, v, a);               // (B, T, C)
     op_linear(be, block->proj, EPILOGUE_NONE, a, NULL, p);  // (B, T, C)
     op_layernorm(be, block->norm1, p, &h, h);               // (B, T, C) + residual
     op_linear(be, block->fc1, mlp, h, NULL, f);             // (B, T, F)
@@ -161,6 +170,7 @@ static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *
     struct backend *be = swin->backend;
     struct act tok = act_batch(first->n, B), h = act_batch(first->h, B);
     struct act n = act_batch(last->n, B), c = act_batch(swin->c, B), out;
+    const struct capture *capture = taps ? taps->capture : NULL;
     int layer = 0;
 
     op_patch_embed(be, &swin->patch, pixels, tok);    // (B, T, C)
@@ -170,9 +180,9 @@ static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *
         h = act_batch(stage->h, B);
         for (int b = 0; b < stage->depth; b++, layer++) {
             if (swin->config.version == 1)
-                run_block_v1(swin, stage, b, B); // (B, T, C)
+                run_block_v1(swin, stage, layer, capture, B); // (B, T, C)
             else
-                run_block_v2(swin, stage, b, B);                               // (B, T, C)
+                run_block_v2(swin, stage, layer, capture, B);                  // (B, T, C)
             if (tokens_wanted(taps, layer)) backend_read(be, h, taps->tokens); // (B, T, C)
         }
     }
@@ -186,16 +196,28 @@ static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *
     backend_read(be, out, logits);                          // (B, K)
 }
 
+/* Of the layer with the most probabilities. */
+static struct attention_shape largest_attention(const struct swin *swin) {
+    struct attention_shape largest = swin_attention_shape(swin, 0);
+    for (int l = 1; l < swin->depth; l++) {
+        const struct attention_shape shape = swin_attention_shape(swin, l);
+        if (attention_shape_floats(&shape) > attention_shape_floats(&largest)) largest = shape;
+    }
+    return largest;
+}
+
 /* ---- the callers ----------------------------------------------------------------------------- */
 
 enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, float *logits,
                          const struct swin_taps *taps) {
+    const struct attention_shape largest = largest_attention(swin);
     if (batch < 1 || batch > swin->max_batch)
         return fail(ST_USAGE, "a batch of %d images: 1 to %d fit the workspace", batch,
                     swin->max_batch);
     if (taps && taps->tokens && (taps->layer < -1 || taps->layer >= swin->depth))
         return fail(ST_USAGE, "no layer %d: the model has layers 0 to %d", taps->layer,
                     swin->depth - 1);
+    if (taps && taps->capture) TRY(capture_reserve(swin->backend, &swin->room, &largest, batch));
     run_forward(swin, pixels, batch, logits, taps);
     return backend_sync(swin->backend);
 }
@@ -206,6 +228,7 @@ static enum status plan(struct swin *swin) {
     const struct swin_taps everything = {.layer = -1, .tokens = nothing, .pooled = nothing};
 
     backend_release_arena(be, &swin->workspace);
+    capture_release(be, &swin->room);
     workspace_layout(swin);
     TRY(backend_reserve(be, &swin->workspace, "the model's workspace"));
     workspace_layout(swin);

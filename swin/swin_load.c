@@ -392,7 +392,10 @@ out:
 }
 
 void swin_release(struct swin *swin) {
-    if (swin->backend) backend_release_arena(swin->backend, &swin->workspace);
+    if (swin->backend) {
+        backend_release_arena(swin->backend, &swin->workspace);
+        capture_release(swin->backend, &swin->room);
+    }
     mem_free(swin->blocks);
     *swin = (struct swin){0};
 }

@@ -114,7 +114,7 @@ check "an unknown command: exit 2" exits 2
 check "  the nearest is named" err_has "did you mean 'classify'?"
 run --versoin
 check "an unknown option before a command: exit 2" exits 2
-for command in classify features inspect convert pull; do
+for command in classify features attention inspect convert pull; do
     run $command --help
     check "$command --help: exit 0" exits 0
     check "  on stdout" out_has "Usage: vitrine $command"
@@ -147,7 +147,7 @@ for option in --list --format --from --sha256 --force --keep --timeout --retries
     check "pull --help shows $option" out_has "$option"
 done
 # Behind the first column there are options, titles and what stands before and behind the table.
-for command in classify features inspect convert pull; do
+for command in classify features attention inspect convert pull; do
     run $command --help
     check "$command --help: no default begins a line of its own at the margin" \
         [ -z "$(sed -n '/^[A-Z].*:$/,/^Examples/p' out | grep -vE '^$|^[A-Z].*:$|^  +(-|  *)' )" ]

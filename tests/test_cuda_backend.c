@@ -46,6 +46,37 @@ static void test_parity(void **state) {
     assert_true(good);
 }
 
+/* With a capture of every layer, of all rows or the head's, logits keep their bits. */
+static void test_capture(void **state) {
+    static const char *const names[] = {"vit_token", "vit_distilled", "vit_map", "swin_v1_padded"};
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(names) * COUNT_OF(precisions); i++) {
+        struct capture_copy copy = {.images = IMAGES};
+        const struct capture capture = {
+            .take = capture_copy_take, .context = &copy, .head_rows = i % 2};
+        struct session s;
+        struct outputs plain, with;
+        fake_cuda_reset();
+        session_open(&s, names[i / 2 % COUNT_OF(names)], precisions[i / 2 / COUNT_OF(names)].name);
+        plain = logits_of(&s);
+        with = logits_of(&s);
+        demand(session_forward(&s, s.pixels, IMAGES, &plain));
+        if (s.is_swin)
+            demand(swin_forward(&s.swin, s.pixels, IMAGES, with.logits,
+                                &(struct swin_taps){.layer = -1, .capture = &capture}));
+        else
+            demand(vit_forward(&s.vit, s.pixels, IMAGES, with.logits,
+                               &(struct vit_taps){.layer = -1, .capture = &capture}));
+        assert_memory_equal(plain.logits, with.logits,
+                            IMAGES * session_classes(&s) * sizeof(float));
+        assert_int_equal(copy.taken, s.is_swin ? s.swin.depth : vit_attention_layers(&s.vit));
+        mem_free(plain.logits);
+        mem_free(with.logits);
+        capture_copy_release(&copy);
+        close_clean(&s);
+    }
+}
+
 /* Every op alone, every type, odd shapes. */
 static void test_ops(void **state) {
     bool good = true;
@@ -500,7 +531,7 @@ static void test_read_write(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[COUNT_OF(model_rows) + 15];
+    struct CMUnitTest tests[COUNT_OF(model_rows) + 16];
     size_t count = 0;
     int failed;
     setenv("XDG_CACHE_HOME", "relative: no cache", 1);
@@ -509,6 +540,7 @@ int main(void) {
         tests[count++] = row_test("parity", model_rows[i].name, test_parity, &model_rows[i]);
     tests[count++] = row_test("parity", "ops", test_ops, NULL);
     tests[count++] = row_test("graphs", "2, 1, 2", test_graphs, NULL);
+    tests[count++] = row_test("parity", "logits beside a capture", test_capture, NULL);
     tests[count++] = row_test("graphs", "more than are kept", test_many_lists, NULL);
     tests[count++] = row_test("graphs", "lengths", test_lengths, NULL);
     tests[count++] = row_test("graphs", "scratch that grows", test_growing_scratch, NULL);

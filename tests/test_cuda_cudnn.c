@@ -421,6 +421,33 @@ static void test_model(void **state) {
     assert_true(good);
 }
 
+/* Where cuDNN attends, which gives no probabilities, a capture leaves the logits their bits. */
+static void test_capture(void **state) {
+    struct session s;
+    struct capture_copy copy = {.images = IMAGES};
+    const struct capture capture = {.take = capture_copy_take, .context = &copy};
+    const struct vit_taps taps = {.layer = -1, .capture = &capture};
+    (void)state;
+    setenv("VITRINE_CUDNN", "1", 1);
+    fake_cuda_reset();
+    fake_cuda_options.fastest_plan = 1;
+    grown(&s, "fp16");
+    const size_t K = IMAGES * session_classes(&s);
+    float *plain = memory(2 * K, sizeof *plain);
+    for (int round = 0; round < 3; round++)
+        demand(vit_forward(&s.vit, s.pixels, IMAGES, plain, NULL));
+    const int plans = fake_cuda_counts.plans;
+    for (int round = 0; round < 3; round++) { // run, captured, replayed
+        demand(vit_forward(&s.vit, s.pixels, IMAGES, plain + K, &taps));
+        assert_true(fake_cuda_counts.plans > plans);
+        assert_memory_equal(plain, plain + K, K * sizeof *plain);
+    }
+    unsetenv("VITRINE_CUDNN");
+    mem_free(plain);
+    capture_copy_release(&copy);
+    close_clean(&s);
+}
+
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
 /* Every launch of a plan refused once: while timed, it is not chosen; later, the op says so. */
@@ -475,11 +502,12 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_not_taken),     cmocka_unit_test(test_place),
-        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_threshold),
-        cmocka_unit_test(test_kept),          cmocka_unit_test(test_model),
-        cmocka_unit_test(test_failing_plans), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_not_taken), cmocka_unit_test(test_place),
+        cmocka_unit_test(test_embedding), cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_kept),      cmocka_unit_test(test_model),
+        cmocka_unit_test(test_capture),   cmocka_unit_test(test_failing_plans),
+        cmocka_unit_test(test_no_memory),
     };
     int failed;
     setenv("XDG_CACHE_HOME", "relative: no cache", 1);

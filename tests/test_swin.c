@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/capture_copy.h"
 #include "tests/golden.h"
 
 /*
@@ -199,6 +200,42 @@ static void test_same_bits(void **state) {
     mem_free(threaded);
     session_close(&one);
     session_close(&two);
+}
+
+/* The bits of a pass without capture; every row that stands for a token sums to 1. */
+static void test_capture(void **state) {
+    const struct golden_row *row = *state;
+    struct session s;
+    session_open(&s, row, 1);
+    const size_t count = token_count(&s, -1), K = IMAGES * (size_t)s.swin.config.classes;
+    float *plain = memory(2 * (count + K), sizeof *plain), *other = plain + count + K;
+    struct capture_copy got = {.images = IMAGES};
+    const struct capture capture = {.take = capture_copy_take, .context = &got};
+    struct swin_taps taps = {.layer = -1, .tokens = plain};
+    int token[256];
+    demand(swin_forward(&s.swin, s.pixels, IMAGES, plain + count, &taps));
+    taps = (struct swin_taps){.layer = -1, .tokens = other, .capture = &capture};
+    demand(swin_forward(&s.swin, s.pixels, IMAGES, other + count, &taps));
+    assert_memory_equal(plain, other, (count + K) * sizeof *plain);
+    assert_int_equal(got.taken, s.swin.depth);
+    for (int l = 0; l < s.swin.depth; l++) {
+        const struct attention_shape *shape = &got.shape[l];
+        const float *p = got.probs[l];
+        assert_true(shape->keys <= (int)COUNT_OF(token));
+        for (int w = 0; w < IMAGES * shape->windows; w++) {
+            attention_shape_window(shape, w % shape->windows, token);
+            for (int r = 0; r < shape->heads * shape->queries; r++, p += shape->keys) {
+                double sum = 0;
+                for (int k = 0; k < shape->keys; k++)
+                    sum += (double)p[k];
+                if (token[r % shape->queries] >= 0 && fabs(sum - 1) > 1e-6)
+                    fail_msg("layer %d window %d row %d sums to %.9g", l, w, r, sum);
+            }
+        }
+    }
+    capture_copy_release(&got);
+    mem_free(plain);
+    session_close(&s);
 }
 
 /* Swin-T at 224; its blocks are counted over the stages. */
@@ -495,13 +532,14 @@ static void test_bad_calls(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[2 * COUNT_OF(golden_rows) + COUNT_OF(bad_rows) + 4];
+    struct CMUnitTest tests[3 * COUNT_OF(golden_rows) + COUNT_OF(bad_rows) + 4];
     size_t count = 0;
     int failed;
     for (size_t i = 0; i < COUNT_OF(golden_rows); i++) {
         const struct golden_row *row = &golden_rows[i];
         tests[count++] = row_test("golden", row->name, test_golden, row);
         tests[count++] = row_test("same bits", row->name, test_same_bits, row);
+        tests[count++] = row_test("capture", row->name, test_capture, row);
     }
     for (size_t i = 0; i < COUNT_OF(bad_rows); i++)
         tests[count++] = row_test("refused", bad_rows[i].why, test_refused, &bad_rows[i]);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/capture_copy.h"
 #include "tests/golden.h"
 
 /*
@@ -145,21 +146,25 @@ static void check_blocks(struct session *s) {
 /* Probabilities of the layer that the file has; each row sums to 1. */
 static void check_probs(struct session *s) {
     const size_t T = (size_t)s->vit.tokens, rows = IMAGES * (size_t)s->vit.config.heads * T;
-    float *want = golden(s, "probs", rows * T), *got = memory(rows * T, sizeof *got);
+    float *want = golden(s, "probs", rows * T);
+    struct capture_copy got = {.images = IMAGES};
+    bool wanted[COPY_LAYERS] = {false}, good;
+    struct capture capture = {.layers = wanted, .take = capture_copy_take, .context = &got};
+    struct vit_taps taps = {.capture = &capture};
     int layer;
-    struct vit_taps taps = {.probs_layers = &layer, .probs_count = 1, .probs = got};
-    bool good;
     demand(h5_get_int(s->file, "/golden", "probs_layer", 0, s->vit.config.depth - 1, &layer));
+    wanted[layer] = true;
     demand(vit_forward(&s->vit, s->pixels, IMAGES, NULL, &taps));
-    good = same(s, "probabilities", want, got, rows * T);
+    assert_int_equal(got.taken, 1);
+    good = same(s, "probabilities", want, got.probs[layer], rows * T);
     for (size_t r = 0; r < rows; r++) {
         double sum = 0;
         for (size_t t = 0; t < T; t++)
-            sum += (double)got[r * T + t];
+            sum += (double)got.probs[layer][r * T + t];
         if (fabs(sum - 1.0) > 1e-6) fail_msg("%s: row %zu sums to %.9g", s->name, r, sum);
     }
     mem_free(want);
-    mem_free(got);
+    capture_copy_release(&got);
     assert_true(good);
 }
 
@@ -244,26 +249,65 @@ static void test_same_bits(void **state) {
     session_close(&two);
 }
 
-/* Several layers at once land in the order of the list; room is made for the largest batch. */
-static void test_probs_order(void **state) {
+/* Exactly the layers asked for come; room is made for the largest batch. */
+static void test_layers_wanted(void **state) {
     struct session s;
-    int all[3] = {0, 1, 2}, last = 2;
-    size_t size;
-    float *three, *one;
+    struct capture_copy all = {.images = IMAGES}, two = {.images = IMAGES};
+    const bool wanted[3] = {true, false, true};
+    struct capture capture = {.layers = wanted, .take = capture_copy_take, .context = &two};
+    struct vit_taps taps = {.capture = &capture};
     (void)state;
     session_open(&s, "token", 1);
-    size = IMAGES * (size_t)s.vit.config.heads * (size_t)s.vit.tokens * (size_t)s.vit.tokens;
-    three = memory(3 * size, sizeof *three);
-    one = memory(size, sizeof *one);
-    struct vit_taps taps = {.probs_layers = &last, .probs_count = 1, .probs = one};
     demand(vit_forward(&s.vit, s.pixels, 1, NULL, &taps)); // room for one image, then for two
     demand(vit_forward(&s.vit, s.pixels, IMAGES, NULL, &taps));
-    taps = (struct vit_taps){.probs_layers = all, .probs_count = 3, .probs = three};
+    capture.layers = NULL;
+    capture.context = &all;
     demand(vit_forward(&s.vit, s.pixels, IMAGES, NULL, &taps));
-    assert_memory_equal(three + 2 * size, one, size * sizeof *one);
-    assert_memory_not_equal(three, one, size * sizeof *one);
-    mem_free(three);
-    mem_free(one);
+    assert_int_equal(two.taken, 4);
+    assert_int_equal(all.taken, 3);
+    assert_null(two.probs[1]);
+    for (int l = 0; l < 3; l += 2)
+        assert_memory_equal(two.probs[l], all.probs[l],
+                            IMAGES * attention_shape_floats(&all.shape[l]) * sizeof(float));
+    assert_memory_not_equal(all.probs[0], all.probs[2], sizeof(float) * 16);
+    capture_copy_release(&all);
+    capture_copy_release(&two);
+    session_close(&s);
+}
+
+/*
+ * What the head gets has the bits of a pass without capture, and the rows that the head reads,
+ * taken alone, those of a capture of all rows.
+ */
+static void test_capture_same_bits(void **state) {
+    const struct golden_row *row = *state;
+    struct session s;
+    session_open(&s, row->name, 1);
+    const int last = s.vit.config.depth - 1;
+    const size_t K = IMAGES * (size_t)s.vit.config.classes;
+    const size_t C = s.vit.config.pool == POOL_NONE ? 0 : IMAGES * (size_t)s.vit.config.dim;
+    float *plain = memory(2 * (K + C) + 1, sizeof *plain), *other = plain + K + C;
+    struct capture_copy whole = {.images = IMAGES}, head = {.images = IMAGES};
+    struct capture capture = {.take = capture_copy_take, .context = &whole};
+    struct vit_taps taps = {.pooled = C ? plain + K : NULL};
+    demand(vit_forward(&s.vit, s.pixels, IMAGES, plain, &taps));
+    taps = (struct vit_taps){.pooled = C ? other + K : NULL, .capture = &capture};
+    demand(vit_forward(&s.vit, s.pixels, IMAGES, other, &taps));
+    assert_memory_equal(plain, other, (K + C) * sizeof *plain);
+    capture.head_rows = true;
+    capture.context = &head;
+    demand(vit_forward(&s.vit, s.pixels, IMAGES, other, &taps));
+    assert_memory_equal(plain, other, (K + C) * sizeof *plain);
+    assert_int_equal(head.taken, vit_attention_layers(&s.vit));
+    const struct attention_shape part = vit_attention_shape(&s.vit, last, true);
+    assert_int_equal(part.queries, head.shape[last].queries);
+    for (size_t i = 0; i < IMAGES * (size_t)part.heads; i++)
+        assert_memory_equal(head.probs[last] + i * attention_shape_head_floats(&part),
+                            whole.probs[last] + i * attention_shape_head_floats(&whole.shape[last]),
+                            attention_shape_head_floats(&part) * sizeof(float));
+    capture_copy_release(&whole);
+    capture_copy_release(&head);
+    mem_free(plain);
     session_close(&s);
 }
 
@@ -452,14 +496,11 @@ static void test_refused(void **state) {
 static void test_bad_calls(void **state) {
     struct session s;
     float out[1];
-    int layer = 3;
     struct vit_taps taps = {.layer = 3, .tokens = out};
     (void)state;
     session_open(&s, "token", 1);
     assert_int_equal(vit_forward(&s.vit, s.pixels, 0, out, NULL), ST_USAGE);
     assert_int_equal(vit_forward(&s.vit, s.pixels, IMAGES + 1, out, NULL), ST_USAGE);
-    assert_int_equal(vit_forward(&s.vit, s.pixels, 1, out, &taps), ST_USAGE);
-    taps = (struct vit_taps){.probs_layers = &layer, .probs_count = 1, .probs = out};
     assert_int_equal(vit_forward(&s.vit, s.pixels, 1, out, &taps), ST_USAGE);
     assert_non_null(strstr(fail_message(), "layer 3"));
     session_close(&s);
@@ -470,17 +511,18 @@ static void test_bad_calls(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[2 * COUNT_OF(golden_rows) + COUNT_OF(bad_rows) + 3];
+    struct CMUnitTest tests[3 * COUNT_OF(golden_rows) + COUNT_OF(bad_rows) + 3];
     size_t count = 0;
     int failed;
     for (size_t i = 0; i < COUNT_OF(golden_rows); i++) {
         const struct golden_row *row = &golden_rows[i];
         tests[count++] = row_test("golden", row->name, test_golden, row);
         tests[count++] = row_test("same bits", row->name, test_same_bits, row);
+        tests[count++] = row_test("capture", row->name, test_capture_same_bits, row);
     }
     for (size_t i = 0; i < COUNT_OF(bad_rows); i++)
         tests[count++] = row_test("refused", bad_rows[i].why, test_refused, &bad_rows[i]);
-    tests[count++] = row_test("property", "probabilities in order", test_probs_order, NULL);
+    tests[count++] = row_test("property", "the layers asked for", test_layers_wanted, NULL);
     tests[count++] = row_test("property", "multiply-adds", test_macs, NULL);
     tests[count++] = row_test("refused", "bad calls", test_bad_calls, NULL);
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,19 +33,25 @@ bool arrays_format(const char *path, enum array_format *out) {
 }
 
 /* Magic, version, length, and a Python dict padded with blanks to NPY_HEADER bytes. */
-static void npy_header(const struct arrays *arrays, size_t rows) {
+void arrays_npy_header(FILE *file, int rank, const size_t *dims) {
     char text[NPY_HEADER] = "\x93NUMPY\x01\x00";
     int used = 10;
     text[8] = (char)((NPY_HEADER - 10) & 255);
     text[9] = (char)((NPY_HEADER - 10) >> 8);
     used += snprintf(text + used, sizeof text - (size_t)used,
-                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu,", rows);
-    for (int d = 0; d < arrays->rank; d++)
-        used += snprintf(text + used, sizeof text - (size_t)used, " %zu,", arrays->dims[d]);
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    for (int d = 0; d < rank; d++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%zu,", d ? " " : "", dims[d]);
     used += snprintf(text + used, sizeof text - (size_t)used, "), }");
     memset(text + used, ' ', sizeof text - (size_t)used - 1);
     text[sizeof text - 1] = '\n';
-    fwrite(text, 1, sizeof text, arrays->data.file);
+    fwrite(text, 1, sizeof text, file);
+}
+
+static void npy_header(const struct arrays *arrays, size_t rows) {
+    size_t dims[4] = {rows};
+    memcpy(dims + 1, arrays->dims, sizeof arrays->dims);
+    arrays_npy_header(arrays->data.file, arrays->rank + 1, dims);
 }
 
 static enum status open_npy(struct arrays *arrays, const char *path) {

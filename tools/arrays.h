@@ -35,6 +35,12 @@ struct arrays {
 /* By the suffix of `path` (NULL or "-": CSV); false when it is none of the known. */
 bool arrays_format(const char *path, enum array_format *out);
 
+/*
+ * The header of a .npy file of float32 (dims), rank <= 4: always as long, so that it can be
+ * rewritten. The elements follow, in row-major order.
+ */
+void arrays_npy_header(FILE *file, int rank, const size_t *dims);
+
 /* `expected` rows are coming (0 = not known). ST_IO, ST_NOMEM. */
 enum status arrays_open(struct arrays *arrays, const char *path, enum array_format format, int rank,
                         const size_t *dims, size_t expected) MUST_CHECK;

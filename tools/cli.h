@@ -133,6 +133,7 @@ double cli_seconds(void);
 int cmd_classify(int argc, char **argv);
 int cmd_evaluate(int argc, char **argv);
 int cmd_features(int argc, char **argv);
+int cmd_attention(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_pull(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct command {
     {"classify", cmd_classify, "class predictions for images"},
     {"evaluate", cmd_evaluate, "accuracy and more over a labelled dataset"},
     {"features", cmd_features, "embeddings of images, as .npy, .h5 or .csv"},
+    {"attention", cmd_attention, "rollout and raw attention maps of images, as arrays"},
     {"convert", cmd_convert, "a public checkpoint to a vitrine model"},
     {"pull", cmd_pull, "downloads an official checkpoint and makes it a vitrine model"},
     {"inspect", cmd_inspect, "what is in a model, and whether it still computes the same"},

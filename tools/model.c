@@ -312,6 +312,7 @@ struct share {
     int count;
     float *logits; // (count, K) or NULL
     struct model_taps taps;
+    int first; // the number of its first image
     enum status st;
     char sentence[1024];
     pthread_t thread;
@@ -331,14 +332,20 @@ static void advance(struct share *share, int count) {
     share->logits = moved(share->logits, n * (size_t)model->classes);
     share->taps.tokens = moved(share->taps.tokens, n * (size_t)shape.tokens * (size_t)shape.dim);
     share->taps.pooled = moved(share->taps.pooled, n * (size_t)model->dim);
+    share->first += count;
     share->count -= count;
 }
 
 static enum status forward_pass(const struct share *share, int count) {
     const struct model_taps *t = &share->taps;
-    const struct vit_taps vit = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
-    const struct swin_taps swin = {.layer = t->layer, .tokens = t->tokens, .pooled = t->pooled};
+    struct capture capture = t->capture ? *t->capture : (struct capture){0};
+    const struct capture *wanted = t->capture ? &capture : NULL;
+    const struct vit_taps vit = {
+        .layer = t->layer, .tokens = t->tokens, .pooled = t->pooled, .capture = wanted};
+    const struct swin_taps swin = {
+        .layer = t->layer, .tokens = t->tokens, .pooled = t->pooled, .capture = wanted};
     struct model_replica *replica = share->replica;
+    capture.first += share->first;
     if (share->model->family == MODEL_SWIN)
         return swin_forward(&replica->swin, share->pixels, count, share->logits, &swin);
     return vit_forward(&replica->vit, share->pixels, count, share->logits, &vit);

@@ -9,6 +9,7 @@
 #include "datasets/labels.h"
 #include "datasets/preprocess.h"
 #include "kernels/ops.h"
+#include "kernels/rollout.h"
 #include "swin/swin.h"
 #include "tools/devices.h"
 #include "vit/vit.h"
@@ -64,6 +65,8 @@ struct model_taps {
     int layer;     /* from 0; -1 = behind the last block and the final norm */
     float *tokens; /* (B, T, C) behind block `layer` */
     float *pooled; /* (B, C): what the head reads */
+    /* Attention probabilities of model_attention_shape; each device's thread hands out its own. */
+    const struct capture *capture;
 };
 
 /*
@@ -88,6 +91,20 @@ void model_release(struct model *model); /* before devices_close */
 
 /* layer -1 to depth-1. */
 struct model_layer model_layer_shape(const struct model *model, int layer);
+
+/* ---- attention (model_attention.c), the same for both families: vit.h, swin.h --------------- */
+
+/* Layers that a capture may name: the blocks, behind them the attention pool of a ViT's head. */
+int model_attention_layers(const struct model *model);
+/* head_rows: of the last block's probabilities the rows alone that a ViT's head reads. */
+struct attention_shape model_attention_shape(const struct model *model, int layer, bool head_rows);
+int model_rollout_count(const struct model *model);
+/* steps (model_rollout_count) */
+void model_rollout_steps(const struct model *model, bool head_rows, struct rollout_step *steps);
+/* row (T of the last block): what of its tokens the head reads. */
+void model_head_row(const struct model *model, double *row);
+/* The stage that a block lies in; 0 of a ViT. */
+int model_layer_stage(const struct model *model, int layer);
 
 /*
  * pixels (batch, height, width, 3) -> logits (batch, classes); both outputs may be NULL. Any number

@@ -108,3 +108,15 @@ enum status output_check_spares(const char *path, const char *input) {
     if (stat(input, &in) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino) return ST_OK;
     return fail(ST_USAGE, "%s: would overwrite the input %s", path, input);
 }
+
+enum status output_make_folders(char *path) {
+    for (char *at = path + 1;; at++) {
+        bool last = *at == 0;
+        if (*at != '/' && !last) continue;
+        *at = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST && (last || access(path, F_OK) != 0))
+            return fail(ST_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        if (last) return ST_OK;
+        *at = '/';
+    }
+}

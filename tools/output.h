@@ -41,6 +41,9 @@ enum status output_close(struct output *out, enum status done) MUST_CHECK;
  */
 enum status output_check_regular(const char *path) MUST_CHECK;
 
+/* The folder `path`, and those above it that are not there. ST_IO. */
+enum status output_make_folders(char *path) MUST_CHECK;
+
 /* ST_USAGE when `path` exists and is the very file `input`; NULL for either is nothing. */
 enum status output_check_spares(const char *path, const char *input) MUST_CHECK;
 

@@ -15,6 +15,7 @@
 #include "tools/cli.h"
 #include "tools/model.h"
 #include "tools/model_write.h"
+#include "tools/output.h"
 #include "weights/download.h"
 #include "weights/sha256.h"
 
@@ -43,18 +44,6 @@ struct pull {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static enum status make_folders(char *path) {
-    for (char *at = path + 1;; at++) {
-        bool last = *at == 0;
-        if (*at != '/' && !last) continue;
-        *at = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST && (last || access(path, F_OK) != 0))
-            return fail(ST_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
-        if (last) return ST_OK;
-        *at = '/';
-    }
-}
-
 /* Removes the files of a folder that are not in `spared` (ends with NULL). */
 static void sweep(const char *folder, const char *const *spared) {
     DIR *list = opendir(folder);
@@ -79,7 +68,7 @@ static void sweep(const char *folder, const char *const *spared) {
 static enum status take_lock(struct pull *p) {
     for (int tries = 0; tries < 100; tries++) {
         struct stat held, named;
-        TRY(make_folders(p->work));
+        TRY(output_make_folders(p->work));
         p->lock = open(p->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (p->lock < 0 && errno == ENOENT) continue;
         if (p->lock < 0) return fail(ST_IO, "%s: %s", p->lock_path, strerror(errno));

@@ -11,7 +11,9 @@
 #ifndef VIT_VIT_H
 #define VIT_VIT_H
 
+#include "kernels/capture.h"
 #include "kernels/ops.h"
+#include "kernels/rollout.h"
 #include "weights/config.h"
 #include "weights/params.h"
 
@@ -60,8 +62,7 @@ struct vit {
     struct act qkv, f;        /* (B, T, 3C), (B, T, F), one region */
     struct act query;         /* (B, 1, C) pool "map": pool.query for every image */
     struct act c, logits;     /* (B, 1, C), (B, 1, K) */
-    struct arena probs_arena; /* reserved by the first forward that asks for probabilities */
-    struct act probs;         /* (B', H*T, T) of one layer */
+    struct capture_room room; /* reserved by the first forward that asks for probabilities */
 };
 
 struct vit_options {
@@ -90,16 +91,15 @@ struct vit_taps {
     int layer;
     float *tokens; /* (B, T, C): after block `layer`; -1: with `norm` applied, if there is one */
     float *pooled; /* (B, C): what the head reads (with fc_norm); distilled: the two's mean */
-    const int *probs_layers; /* (probs_count), ascending: layers whose probabilities are wanted */
-    int probs_count;
-    float *probs; /* (probs_count, B, H, T, T) */
+    const struct capture *capture; /* attention probabilities; of vit_attention_shape */
 };
 
 /*
  * pixels (B, image_h, image_w, 3) uint8 -> logits (B, K) on the host (NULL, or a model without
  * head: not computed). taps may be NULL. Returns after backend_sync: the first error of the pass,
  * or ST_OK. batch <= max_batch. Allocates only when probabilities are asked for, and then only if
- * batch is the largest so far that asked.
+ * batch is the largest so far that asked. Logits and pooled features have the same bits with and
+ * without a capture.
  */
 enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float *logits,
                         const struct vit_taps *taps) MUST_CHECK;
@@ -110,6 +110,24 @@ enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float
  * last to one image: vit->max_batch is what it came to. ST_NOMEM, ST_DEVICE.
  */
 enum status vit_plan(struct vit *vit, int max_batch) MUST_CHECK;
+
+/* ---- rollout (vit_rollout.c) ----------------------------------------------------------------- */
+
+/*
+ * The probabilities of block `layer`; L of a model with pool "map": those of the pool, whose query
+ * is no token. head_rows: the last block's of the rows alone that the head reads (capture.h).
+ */
+struct attention_shape vit_attention_shape(const struct vit *vit, int layer, bool head_rows);
+/* Layers that a capture may name: L, and the pool. */
+int vit_attention_layers(const struct vit *vit);
+/* steps (L): every block, from the patches to the head; nothing fused yet. */
+void vit_rollout_steps(const struct vit *vit, bool head_rows, struct rollout_step *steps);
+/*
+ * row (T): what of the last block's tokens the head reads: the class token, the mean of class and
+ * distillation tokens, or the mean of the patches; without a pool the class token where there is
+ * one. Of pool "map": the mean of the patches too, which the pool's own probabilities refine.
+ */
+void vit_head_row(const struct vit *vit, double *row);
 
 /*
  * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.

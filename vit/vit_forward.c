@@ -41,39 +41,10 @@ static void workspace_layout(struct vit *vit) {
     if (K > 0) vit->logits = act_take(be, arena, B, 1, K);
 }
 
-static void probs_layout(struct vit *vit, int batch) {
-    const int H = vit->config.heads, T = vit->tokens;
-    vit->probs = act_take(vit->backend, &vit->probs_arena, batch, H * T, T);
-}
-
-/* Room for one layer's probabilities of `batch` images; kept for the passes to come. */
-static enum status probs_reserve(struct vit *vit, int batch) {
-    if (vit->probs_arena.base && vit->probs.batch >= batch) return ST_OK;
-    backend_release_arena(vit->backend, &vit->probs_arena);
-    vit->probs_arena = (struct arena){0};
-    probs_layout(vit, batch);
-    TRY(backend_reserve(vit->backend, &vit->probs_arena, "attention probabilities"));
-    probs_layout(vit, batch);
-    return ST_OK;
-}
-
 /* ---- the taps -------------------------------------------------------------------------------- */
 
 static bool tokens_wanted(const struct vit_taps *taps, int layer) {
     return taps && taps->tokens && taps->layer == layer;
-}
-
-/* The place of `layer` in the list of layers whose probabilities are wanted, or -1. */
-static int probs_wanted(const struct vit_taps *taps, int layer) {
-    for (int i = 0; taps && taps->probs && i < taps->probs_count; i++)
-        if (taps->probs_layers[i] == layer) return i;
-    return -1;
-}
-
-/* Copies the probabilities (B, H*T, T) of one layer to their place in taps->probs. */
-static void probs_read(struct vit *vit, struct act probs, const struct vit_taps *taps, int place) {
-    size_t size = (size_t)probs.batch * (size_t)probs.tokens * (size_t)probs.channels;
-    backend_read(vit->backend, probs, taps->probs + (size_t)place * size);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -89,8 +60,28 @@ static enum epilogue hidden_epilogue(const struct vit_config *config) {
     return config->activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
 }
 
+/*
+ * Attention of block `layer`, or of the pool: all rows of a, or those that the head reads. Captured
+ * are the rows that the capture says, whichever are computed.
+ */
+static void attend(struct vit *vit, const struct attention *attention, int layer,
+                   const struct capture *capture, struct act q, struct act k, struct act v,
+                   struct act a, bool all_rows) {
+    const bool head = layer == vit->config.depth - 1 && vit->config.pool == POOL_TOKEN && capture &&
+                      capture->head_rows;
+    const struct attention_shape shape = vit_attention_shape(vit, layer, head);
+    bool done = false;
+    if (capture_wants(capture, layer))
+        done = capture_attention(vit->backend, &vit->room, capture, layer, &shape, attention,
+                                 head ? head_rows(vit, q) : q, k, v, head ? head_rows(vit, a) : a);
+    if (!done || head == all_rows)
+        op_attention(vit->backend, attention, all_rows ? q : head_rows(vit, q), k, v,
+                     all_rows ? a : head_rows(vit, a));
+}
+
 /* x (B, N, C) -> c (B, 1, C): the latent attends to x, then c + mlp(norm(c)). x is overwritten. */
-static void attn_pool(struct vit *vit, const struct attention *heads, struct act x, struct act c) {
+static void attn_pool(struct vit *vit, const struct attention *heads, const struct capture *capture,
+                      struct act x, struct act c) {
     const struct vit_attn_pool *pool = &vit->pool;
     const int B = x.batch, N = x.tokens, C = x.channels;
     struct backend *be = vit->backend;
@@ -101,7 +92,7 @@ static void attn_pool(struct vit *vit, const struct attention *heads, struct act
     struct act f = act_rows(act_batch(vit->f, B), 0, 1);
 
     op_linear(be, pool->kv, EPILOGUE_NONE, x, NULL, kv);                 // (B, N, 2C)
-    op_attention(be, heads, q, k, v, a);                                 // (B, 1, C)
+    attend(vit, heads, vit->config.depth, capture, q, k, v, a, true);    // (B, 1, C)
     op_linear(be, pool->proj, EPILOGUE_NONE, a, NULL, c);                // (B, 1, C)
     op_layernorm(be, pool->norm, c, NULL, n);                            // (B, 1, C)
     op_linear(be, pool->fc1, hidden_epilogue(&vit->config), n, NULL, f); // (B, 1, F)
@@ -115,8 +106,9 @@ static void attn_pool(struct vit *vit, const struct attention *heads, struct act
 static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *logits,
                         const struct vit_taps *taps) {
     const int C = vit->config.dim, D = C / vit->config.heads, last = vit->config.depth - 1;
-    const bool all_rows = vit->config.pool != POOL_TOKEN || tokens_wanted(taps, -1) ||
-                          tokens_wanted(taps, last) || probs_wanted(taps, last) >= 0;
+    const bool all_rows =
+        vit->config.pool != POOL_TOKEN || tokens_wanted(taps, -1) || tokens_wanted(taps, last);
+    const struct capture *capture = taps ? taps->capture : NULL;
     const enum epilogue mlp = vit->config.swiglu ? EPILOGUE_SWIGLU : hidden_epilogue(&vit->config);
     const struct attention heads = {.heads = vit->config.heads,
                                     .head_dim = D,
@@ -130,7 +122,6 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     struct act q = act_columns(qkv, 0, C), k = act_columns(qkv, C, C),
                v = act_columns(qkv, 2 * C, C);
     struct act c = act_batch(vit->c, B), out = act_batch(vit->logits, B), seen;
-    const struct act probs = act_batch(vit->probs, B);
 
     op_patch_embed(be, &vit->patch, pixels, tok);                   // (B, N, C)
     op_assemble(be, vit->prefix_tokens, vit->positions, tok, h);    // (B, T, C)
@@ -138,22 +129,18 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     for (int l = 0; l <= last; l++) {
         const struct vit_block *block = &vit->blocks[l];
         struct attention attention = heads;
-        int place = probs_wanted(taps, l);
         attention.bias = block->bias;
-        if (place >= 0) attention.probs = &probs;
         op_layernorm(be, block->norm1, h, NULL, n);                     // (B, T, C)
         op_linear(be, block->qkv, EPILOGUE_NONE, n, NULL, qkv);         // (B, T, 3C)
         if (block->q_norm) op_layernorm(be, block->q_norm, q, NULL, q); // (B, T, C), per head
         if (block->k_norm) op_layernorm(be, block->k_norm, k, NULL, k); // (B, T, C), per head
-        if (l == last && !all_rows) {                                   // from here on T = 1 or 2
-            q = head_rows(vit, q);
+        attend(vit, &attention, l, capture, q, k, v, a, l < last || all_rows); // (B, T, C)
+        if (l == last && !all_rows) { // from here on T = 1 or 2
             a = head_rows(vit, a);
             h = head_rows(vit, h);
             n = head_rows(vit, n);
             f = head_rows(vit, f);
         }
-        op_attention(be, &attention, q, k, v, a);                      // (B, T, C)
-        if (place >= 0) probs_read(vit, probs, taps, place);           // (B, H, T, T)
         op_linear(be, block->proj, EPILOGUE_NONE, a, &h, h);           // (B, T, C) + residual
         op_layernorm(be, block->norm2, h, NULL, n);                    // (B, T, C)
         op_linear(be, block->fc1, mlp, n, NULL, f);                    // (B, T, F)
@@ -175,7 +162,7 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     if (vit->config.pool != POOL_MAP)
         op_mean(be, seen, c); // (B, 1, C), a copy where R = 1
     else
-        attn_pool(vit, &heads, seen, c);                          // (B, 1, C)
+        attn_pool(vit, &heads, capture, seen, c);                 // (B, 1, C)
     if (vit->fc_norm) op_layernorm(be, vit->fc_norm, c, NULL, c); // (B, 1, C)
     if (taps && taps->pooled) backend_read(be, c, taps->pooled);  // (B, C)
     if (!logits || !vit->head) return;
@@ -192,37 +179,28 @@ static enum status check_taps(const struct vit *vit, const struct vit_taps *taps
         return fail(ST_USAGE, "no layer %d: the model has layers 0 to %d", taps->layer, L - 1);
     if (taps->pooled && vit->config.pool == POOL_NONE)
         return fail(ST_USAGE, "this model pools nothing: it has token features only");
-    for (int i = 0; taps->probs && i < taps->probs_count; i++)
-        if (taps->probs_layers[i] < 0 || taps->probs_layers[i] >= L)
-            return fail(ST_USAGE, "no layer %d: the model has layers 0 to %d",
-                        taps->probs_layers[i], L - 1);
     return ST_OK;
 }
 
 enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float *logits,
                         const struct vit_taps *taps) {
+    const struct attention_shape largest = vit_attention_shape(vit, 0, false);
     if (batch < 1 || batch > vit->max_batch)
         return fail(ST_USAGE, "a batch of %d images: 1 to %d fit the workspace", batch,
                     vit->max_batch);
     if (taps) TRY(check_taps(vit, taps));
-    if (taps && taps->probs && taps->probs_count > 0) TRY(probs_reserve(vit, batch));
+    if (taps && taps->capture) TRY(capture_reserve(vit->backend, &vit->room, &largest, batch));
     run_forward(vit, pixels, batch, logits, taps);
     return backend_sync(vit->backend);
 }
 
 static enum status plan(struct vit *vit) {
     struct backend *be = vit->backend;
-    int last = vit->config.depth - 1;
     float nothing[1]; /* stands for host buffers: nothing is read while planning */
-    struct vit_taps everything = {.layer = -1,
-                                  .tokens = nothing,
-                                  .pooled = nothing,
-                                  .probs_layers = &last,
-                                  .probs_count = 1,
-                                  .probs = nothing};
+    struct vit_taps everything = {.layer = -1, .tokens = nothing, .pooled = nothing};
 
     backend_release_arena(be, &vit->workspace);
-    backend_release_arena(be, &vit->probs_arena);
+    capture_release(be, &vit->room);
     workspace_layout(vit);
     TRY(backend_reserve(be, &vit->workspace, "the model's workspace"));
     workspace_layout(vit);
@@ -232,11 +210,9 @@ static enum status plan(struct vit *vit) {
         backend_write(be, vit->pool.query, query); // (1, 1, C)
     }
     TRY(backend_sync(be));
-    probs_layout(vit, vit->max_batch);
     backend_plan_begin(be);
     run_forward(vit, NULL, vit->max_batch, nothing, NULL);
     run_forward(vit, NULL, vit->max_batch, nothing, &everything);
-    vit->probs_arena = (struct arena){0};
     return backend_plan_end(be);
 }
 

@@ -438,7 +438,7 @@ out:
 void vit_release(struct vit *vit) {
     if (vit->backend) {
         backend_release_arena(vit->backend, &vit->workspace);
-        backend_release_arena(vit->backend, &vit->probs_arena);
+        capture_release(vit->backend, &vit->room);
     }
     mem_free(vit->blocks);
     mem_free(vit->pool.query);

@@ -1,0 +1,216 @@
+#!/bin/bash
+# Tests of `vitrine attention`: files, names, shapes, sums, refusals.
+#   bash tests/attention.sh [build/vitrine]
+# Makes its own images; closes with "N passed, N failed, N skipped". The numbers themselves are held
+# against dense products in test_rollout and against timm in tests/ref/rollout_parity.py.
+export LC_ALL=C
+bin=$(realpath "${1:-build/vitrine}") || exit 1
+[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+ref=$(realpath "$(dirname "$0")/ref") || exit 1
+standin=$(dirname "$bin")/tests/standin/libvitrine_cuda.so
+work=$(mktemp -d /tmp/vitrine-attention-XXXXXX) || exit 1
+trap 'rm -r "$work"' EXIT
+cd "$work" || exit 1
+passed=0 failed=0 skipped=0
+
+# check NAME COMMAND...: passes when the command succeeds.
+check() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "ok - $name"
+    else
+        failed=$((failed + 1))
+        echo "not ok - $name"
+        echo "  last run: $last -> exit $rc"
+        sed 's/^/  stdout: /' out | head -n 6
+        sed 's/^/  stderr: /' err | head -n 6
+    fi
+}
+# run ARGUMENT...: the command, its exit status in rc, its output in out and err.
+run() {
+    last="vitrine attention $*"
+    "$bin" attention "$@" >out 2>err
+    rc=$?
+}
+exits() { [ "$rc" = "$1" ]; }
+err_has() { grep -qF -- "$1" err; }
+differ() { ! cmp -s "$1" "$2"; }
+empty() { [ ! -s "$1" ]; }
+shape() { grep -qaF "'shape': ($2)" "$1"; }
+files() { [ "$(ls "$1" | paste -sd' ' -)" = "$2" ] || { ls "$1" | sed 's/^/  file: /'; false; }; }
+# Whether the values of FILE, summed by the columns in front of the last $2, are all 1.
+sums() {
+    awk -F, -v cut="$2" 'NR > 1 { key = ""; for (i = 1; i <= NF - cut; i++) key = key $i ","; sum[key] += $NF; n++ }
+        END { for (k in sum) if (sum[k] < 0.99999 || sum[k] > 1.00001) { print "  " k " sums to " sum[k]; bad = 1 }
+              exit bad || n == 0 }' "$1"
+}
+lines() { [ "$(wc -l <"$1")" = "$2" ]; }
+# ppm W H SEED: a picture of smooth blobs, no two alike.
+ppm() {
+    awk -v w="$1" -v h="$2" -v s="$3" 'BEGIN { printf "P3\n%d %d\n255\n", w, h
+        for (y = 0; y < h; y++) for (x = 0; x < w; x++) for (c = 0; c < 3; c++)
+            print int(128 + 120 * sin((x * (s + c) + y * y / (s + 1)) / 9)) }'
+}
+mkdir -p may june/may june/deep
+ppm 40 30 1 >cat.ppm
+ppm 24 36 2 >dog.ppm
+cp cat.ppm may/cat.ppm
+cp dog.ppm june/may/cat.ppm
+ppm 33 33 3 >june/deep/cat.ppm
+cp dog.ppm may/cat.image.ppm
+printf 'no picture' >broken.png
+
+# ---- what is written -------------------------------------------------------------------------------
+
+run -o maps/new --save npy,csv,h5 cat.ppm dog.ppm
+check "three kinds of two pictures: exit 0" exits 0
+check "  a folder that was not there, six files" files maps/new \
+    "cat.rollout.csv cat.rollout.h5 cat.rollout.npy dog.rollout.csv dog.rollout.h5 dog.rollout.npy"
+check "  nothing on stdout" empty out
+check "  the memory is said" err_has "MiB for what is kept of 6 layers"
+check "  8 x 8 patches" shape maps/new/cat.rollout.npy "8, 8,"
+check "  their sum is 1" sums maps/new/cat.rollout.csv 3
+check "  a line a patch" lines maps/new/cat.rollout.csv 65
+check "  the .h5 names the options" grep -qa "heads mean, query head, discard 0, residual 0.5, start layer 0" \
+    maps/new/cat.rollout.h5
+check "  and the picture" grep -qa "cat.ppm" maps/new/cat.rollout.h5
+check "  two pictures, two maps" differ maps/new/cat.rollout.npy maps/new/dog.rollout.npy
+run -q -o quiet cat.ppm
+check "-q: exit 0" exits 0
+check "  says nothing" empty err
+check "  npy alone" files quiet cat.rollout.npy
+
+run -o single -b 1 -t 1 cat.ppm dog.ppm may june
+check "one by one: exit 0" exits 0
+run -o batch -b 5 -t 2 cat.ppm dog.ppm may june
+check "in a batch: the same files, bit for bit" diff -r single batch
+
+run -o broken cat.ppm broken.png dog.ppm
+check "a broken picture: exit 1" exits 1
+check "  it is named" err_has "broken.png: "
+check "  the others have their own maps" cmp broken/dog.rollout.npy maps/new/dog.rollout.npy
+run -o stdin - <cat.ppm
+check "a picture on standard input" cmp stdin/stdin.rollout.npy quiet/cat.rollout.npy
+
+# ---- names -----------------------------------------------------------------------------------------
+
+run -q -o names cat.ppm may june dog.ppm
+check "the same name in several folders: exit 0" exits 0
+check "  folders in front, as many as it takes" files names \
+    "cat.image.rollout.npy cat.ppm.rollout.npy deep_cat.rollout.npy dog.rollout.npy june_may_cat.rollout.npy may_cat.ppm.rollout.npy"
+run -q -o twice cat.ppm ./cat.ppm
+check "the same picture twice: exit 0" exits 0
+check "  numbered" files twice "cat.ppm-0.rollout.npy cat.ppm-1.rollout.npy"
+
+# ---- rollout's options -----------------------------------------------------------------------------
+
+for line in "--heads max" "--heads min" "--heads 0,2-3" "--discard 0.9" "--residual 0.1" "--start-layer 4" \
+    "--query mean" "--query 13,4"; do
+    run -q -o option --save npy,csv $line cat.ppm
+    check "$line: exit 0" exits 0
+    check "  another map" differ option/cat.rollout.npy quiet/cat.rollout.npy
+    check "  that sums to 1" sums option/cat.rollout.csv 3
+done
+run -q -o option --query cls cat.ppm
+check "--query cls: the head's, of a class-token model" cmp option/cat.rollout.npy quiet/cat.rollout.npy
+run -q -o option --heads 0-3 cat.ppm
+check "--heads with all of them: their mean" cmp option/cat.rollout.npy quiet/cat.rollout.npy
+run -o option --query 39,29 --crop-mode center --crop-pct 0.5 cat.ppm
+check "a pixel that is cropped away: exit 1" exits 1
+check "  it is said" err_has "cat.ppm: the pixel 39,29 is cropped away"
+rm option/*
+run -o option --query 26,20 dog.ppm cat.ppm
+check "a pixel that one picture does not have: exit 1" exits 1
+check "  it is said of that one" err_has "dog.ppm: it has no pixel 26,20: it is 24 wide and 36 high"
+check "  the other has its map" files option cat.rollout.npy
+
+# ---- raw maps --------------------------------------------------------------------------------------
+
+run -q -o raw --method raw --save npy,csv cat.ppm
+check "raw: exit 0" exits 0
+check "  layers, heads, h, w" shape raw/cat.raw.npy "6, 4, 8, 8,"
+check "  a line a number" lines raw/cat.raw.csv $((6 * 4 * 64 + 1))
+run -q -o raw --method raw --layers 5,2 --heads 3,1 --save npy,csv --query mean cat.ppm
+check "raw --layers, --heads: their shape" shape raw/cat.raw.npy "2, 2, 8, 8,"
+check "  layers ascending, heads in the order given" eval \
+    '[ "$(tail -n +2 raw/cat.raw.csv | cut -d, -f1,2 | uniq | paste -sd" " -)" = "2,3 2,1 5,3 5,1" ]'
+run -q -o raw --method raw --heads max cat.ppm
+check "raw --heads max: one map a layer" shape raw/cat.raw.npy "6, 1, 8, 8,"
+run -q -o raw --method raw --query all --layers 1 --save npy,csv cat.ppm
+check "raw --query all: heads, tokens, tokens" shape raw/cat.raw.layer1.npy "4, 65, 65,"
+check "  rows sum to 1" sums raw/cat.raw.csv 2
+
+run -q -o swin -m swin-cifar10 cat.ppm
+check "a Swin's rollout: exit 0" exits 0
+check "  on its finest map" shape swin/cat.rollout.npy "16, 16,"
+run -q -o swin -m swin-cifar10 --method raw --save npy,h5,csv --query 20,9 cat.ppm
+check "a Swin's raw maps: a stage an array" files swin \
+    "cat.raw.csv cat.raw.h5 cat.raw.stage0.npy cat.raw.stage1.npy cat.raw.stage2.npy cat.rollout.npy"
+check "  stage 1" shape swin/cat.raw.stage1.npy "2, 4, 8, 8,"
+check "  windows hold the query's whole attention" sums swin/cat.raw.csv 3
+run -q -o swin -m swin-cifar10 --method raw --query all --layers 3 --save npy,csv cat.ppm
+check "a Swin's matrices on the whole map" shape swin/cat.raw.layer3.npy "4, 64, 64,"
+check "  rows sum to 1" sums swin/cat.raw.csv 2
+
+# ---- models ----------------------------------------------------------------------------------------
+
+for model in vit_distilled vit_gap_norm vit_map vit_none vit_beit vit_dinov2_giant swin_v1_padded swin_v2_odd swin_v1_windows; do
+    run -q -o model -m "$ref/$model.h5" --save csv cat.ppm
+    check "$model: exit 0" exits 0
+    check "  its rollout sums to 1" sums model/cat.rollout.csv 3
+    run -q -o model -m "$ref/$model.h5" --method raw --query mean --save npy cat.ppm
+    check "  raw maps: exit 0" exits 0
+done
+
+# ---- what is refused -------------------------------------------------------------------------------
+
+refuses() { # NAME WORDS ARGUMENT...
+    local name=$1 words=$2
+    shift 2
+    run -o refused "$@" cat.ppm
+    check "$name: exit 2" exits 2
+    check "  it is said" err_has "$words"
+}
+refuses "--layers with rollout" "--layers is for --method raw" --layers 1
+refuses "--query all with rollout" "--query all is for --method raw" --query all
+refuses "--discard with raw" "rollout" --method raw --discard 0.5
+refuses "a layer that there is not" "option --layers 6: the model has layers 0 to 5" --method raw --layers 2,6
+refuses "a first layer that there is not" "option --start-layer 6" --start-layer 6
+refuses "a head that there is not" "option --heads 4: layer 0 has heads 0 to 3" --heads 1,4
+refuses "a head of one stage only" "option --heads 3: layer 0 has heads 0 to 1" -m swin-cifar10 --method raw --heads 3
+refuses "a class token of a Swin" "no class token" -m swin-cifar10 --query cls
+refuses "a head that attends itself, raw" "option --query head" -m "$ref/vit_map.h5" --method raw
+refuses "an unknown kind" "of npy, h5, csv" --save npy,gif
+refuses "a list with a number twice" "each once" --method raw --layers 1,1
+refuses "a list that is none" "mean, max, min, or numbers" --heads most
+refuses "a query that is none" "head, cls, mean, all, or a pixel" --query here
+refuses "a discard of all" "--discard" --discard 1
+refuses "an unknown method" "rollout, raw" --method flow
+printf x >file
+run -q -o file cat.ppm
+check "a folder that is a file: exit 1" exits 1
+check "  it is named" err_has "file/cat.rollout.npy"
+
+# ---- a GPU -----------------------------------------------------------------------------------------
+
+if [ -f "$standin" ]; then
+    mkdir gpu
+    cp "$bin" "$(dirname "$standin")"/* gpu/
+    # Two of them, each with a part of every batch; in fp32 as near as the pass is.
+    for model in vit-cifar10 swin-cifar10; do
+        run -q -o cpu -d cpu -m $model --save csv cat.ppm dog.ppm may
+        bin=$work/gpu/vitrine LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work \
+            run -q -o cuda -d cuda:0,1 -p fp32 -b 2 -m $model --save csv cat.ppm dog.ppm may
+        check "$model on two stand-ins of a GPU: exit 0" exits 0
+        check "  the CPU's maps" eval 'for f in cpu/*; do paste -d, "$f" "cuda/${f#cpu/}" |
+            awk -F, "NR > 1 { d = \$3 - \$6; if (d < -1e-6 || d > 1e-6) exit 1 }" || exit 1; done'
+    done
+else
+    skipped=$((skipped + 1))
+    echo "skip - GPU: no stand-in (it needs a C++ compiler)"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

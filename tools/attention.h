@@ -1,0 +1,132 @@
+/*
+ * attention: the numbers of `vitrine attention`: rollouts and raw attention maps of a batch's
+ * images.
+ *
+ *   attention_open -> for each batch: attention_place, model_forward with attention_capture,
+ *   then attention_compute image by image -> struct attention_array -> attention_release
+ *
+ * While the pass runs, of each layer is kept what the method needs: of a rollout the fused
+ * probabilities (W, queries, keys), of raw maps a map a head, of all queries the chosen heads.
+ */
+#ifndef TOOLS_ATTENTION_H
+#define TOOLS_ATTENTION_H
+
+#include "tools/model.h"
+#include "tools/pipeline.h"
+
+enum attention_method { ATTENTION_ROLLOUT, ATTENTION_RAW };
+extern const char *const attention_methods[]; /* ends with NULL */
+
+enum attention_query { QUERY_HEAD, QUERY_CLS, QUERY_MEAN, QUERY_PIXEL, QUERY_ALL };
+
+enum { ATTENTION_LIST = 256 }; /* the most numbers of a list */
+
+struct attention_list {
+    int count;
+    int value[ATTENTION_LIST]; /* from 0, in the order given */
+};
+
+struct attention_options {
+    int method;                   /* enum attention_method */
+    struct attention_list layers; /* raw; count 0 = all */
+    struct attention_heads {
+        enum {
+            HEADS_DEFAULT,
+            HEADS_FUSED,
+            HEADS_LIST
+        } kind;                  /* default: rollout their mean, raw
+                                                                 each; a list is each too, or of a
+                                                                 rollout their mean */
+        enum head_fusion fusion; /* HEADS_FUSED */
+        struct attention_list list;
+    } heads;
+    struct attention_focus {
+        enum attention_query query;
+        double x, y; /* QUERY_PIXEL: of the upright picture */
+    } focus;
+    double discard, residual; /* rollout */
+    int start_layer;          /* rollout */
+};
+struct attention_options attention_defaults(void);
+
+/* ---- the options as text (attention_options.c); parse and show are rows' of tools/cli.h ------ */
+
+/* ST_USAGE: an option of the other method. */
+enum status attention_options_check(const struct attention_options *options) MUST_CHECK;
+/* "heads mean, query head, discard 0, ..." */
+void attention_options_text(const struct attention_options *options, char *text, size_t size);
+enum status attention_parse_layers(const char *value, void *field) MUST_CHECK;
+enum status attention_parse_heads(const char *value, void *field) MUST_CHECK;
+enum status attention_parse_query(const char *value, void *field) MUST_CHECK;
+void attention_show_layers(const void *field, char *text, size_t size);
+void attention_show_heads(const void *field, char *text, size_t size);
+void attention_show_query(const void *field, char *text, size_t size);
+
+/* ---- the numbers ----------------------------------------------------------------------------- */
+
+/*
+ * What an image gives. Always four dims; the first `lead` are of size 1 and left out of the array's
+ * shape:
+ *   rollout           (h, w)                   name ""
+ *   raw               (layers, heads, h, w)    name "", of a Swin "stage2"
+ *   raw, all queries  (heads, tokens, tokens)  name "layer3"
+ */
+struct attention_array {
+    char name[24];
+    const char *axes[4]; /* "layer", "head", "y", "x" */
+    size_t dims[4];
+    int lead;
+    const int *layers; /* (dims[0]): their numbers */
+    const int *heads;  /* (dims[1]): their numbers; NULL = fused */
+    float *values;     /* until the next attention_compute */
+};
+size_t attention_array_elements(const struct attention_array *array);
+
+struct attention_maps {
+    const struct model *model;
+    struct attention_options options;
+    int batch;
+    int depth;           /* layers that can be captured */
+    int most;            /* tokens, or slots of a window, of any layer */
+    bool *wanted;        /* (depth) */
+    struct kept *layers; /* (depth) what is kept of each */
+    struct capture capture;
+    struct rollout_step *steps; /* rollout */
+    int step_count;
+    struct rollout_work work;
+    double *row;        /* (most) */
+    double *weights;    /* (batch, most): of a layer's queries, for raw maps */
+    float *rows;        /* (batch, most) */
+    int *tokens;        /* (batch, most) */
+    double (*point)[2]; /* (batch): y, x of QUERY_PIXEL as shares of what the model sees */
+    int (*groups)[2]; /* (group_count): the arrays' first layer and number of layers, in `order` */
+    int group_count;
+    int *order; /* (count) the layers wanted, ascending */
+    int count;
+    int *heads; /* (most heads) numbers for struct attention_array */
+    float *out; /* the largest array */
+    /* Of a pass, for a person: what this struct keeps; one layer's probabilities on the devices. */
+    size_t kept_bytes, pass_bytes;
+};
+
+/*
+ * ST_USAGE names the option that the model, or the method, does not have. The model must outlive
+ * the struct, which stays where it is. On failure *out is released.
+ */
+enum status attention_open(struct attention_maps *out, const struct model *model,
+                           const struct attention_options *options) MUST_CHECK;
+void attention_release(struct attention_maps *attention); /* works on a zeroed struct, and twice */
+
+/*
+ * Image i of the next pass. ST_USAGE with a sentence where the pixel asked for is not in the
+ * picture, or not in what the model sees of it.
+ */
+enum status attention_place(struct attention_maps *attention, int i,
+                            const struct pipeline_item *item) MUST_CHECK;
+
+int attention_arrays(const struct attention_maps *attention);
+/* Array `n` of the pass's image i. ST_FORMAT where its numbers are not finite, or none are left. */
+enum status attention_compute(struct attention_maps *attention, int i, int n,
+                              struct attention_array *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * vitrine attention: images in, where the model looks out: rollouts and raw attention maps, as
+ * arrays.
+ *
+ *   parse -> inputs, names -> devices_open -> model_open -> attention_open -> pipeline ->
+ *   model_forward with a capture -> attention_compute -> attention_save
+ */
+#include "datasets/inputs.h"
+#include "tools/attention.h"
+#include "tools/attention_files.h"
+#include "tools/cli.h"
+#include "tools/model.h"
+#include "tools/output.h"
+#include "tools/output_names.h"
+#include "tools/pipeline.h"
+#include "tools/run.h"
+
+struct command {
+    struct run_options run;
+    struct attention_options attention;
+    unsigned kinds; /* attention_kinds */
+    const char *folder;
+    char text[800]; /* attention_options_text */
+    struct inputs inputs;
+    struct output_names names;
+    struct devices devices;
+    struct model model;
+    struct attention_maps maps;
+    struct pipeline_totals totals;
+    int batch;
+    char **errors; /* (batch): of the good ones, why no map can be made; NULL = it can */
+};
+
+static const char about[] =
+    "Where the model looks. rollout follows the attention of all layers back from what the head\n"
+    "reads to the patches of the picture: (h, w), summing to 1, of a Swin over its finest map,\n"
+    "exact through shifted windows and mergings. raw is what the softmax gave: (layers, heads, h,\n"
+    "w) for the query, of a Swin an array a stage; with --query all (heads, tokens, tokens) a\n"
+    "layer. Layers and heads count from 0. For each input NAME.ext the folder gets\n"
+    "NAME.<method>.<suffix>; inputs of the same name keep their folder's name in front.";
+
+#define FIELD(member) .offset = offsetof(struct command, member)
+
+static const struct cli_option rows[] = {
+    {0, "method", "rollout|raw", CLI_CHOICE, FIELD(attention.method), .choices = attention_methods,
+     .help = "all layers together, or what each gave"},
+    {0, "layers", "LIST", CLI_CUSTOM, FIELD(attention.layers), .parse = attention_parse_layers,
+     .show = attention_show_layers, .help = "raw: 0,3,8-11; a Swin's count over all stages"},
+    {0, "heads", "LIST|mean|max|min", CLI_CUSTOM, FIELD(attention.heads),
+     .parse = attention_parse_heads, .show = attention_show_heads,
+     .help = "those of the list (of a rollout their mean), or all in one"},
+    {0, "query", "head|cls|mean|X,Y|all", CLI_CUSTOM, FIELD(attention.focus),
+     .parse = attention_parse_query, .show = attention_show_query,
+     .help = "whose attention: what the classifier reads, the class token,\n"
+             "the mean of the patches, the patch under a pixel of the picture\n"
+             "(upright), or of raw all tokens'"},
+    {0, "discard", "R", CLI_DOUBLE, FIELD(attention.discard), .lo = 0, .hi = 0.999,
+     .help = "rollout: the smallest share R of each row is zeroed, never the\n"
+             "class token's column"},
+    {0, "residual", "A", CLI_DOUBLE, FIELD(attention.residual), .lo = 0, .hi = 0.999,
+     .help = "rollout: share of the residual stream beside attention"},
+    {0, "start-layer", "N", CLI_INT, FIELD(attention.start_layer), .lo = 0, .hi = 9999,
+     .help = "rollout: the first layer whose attention counts"},
+    {0, "save", "KIND,...", CLI_CUSTOM, FIELD(kinds), .parse = attention_parse_kinds,
+     .show = attention_show_kinds, .help = "npy, h5, csv"},
+    {'o', "output", "DIR", CLI_STRING, FIELD(folder),
+     .help = "the folder for the files; made where it is not there"},
+};
+
+static int parse(int argc, char **argv, struct command *c, struct cli_args *args) {
+    const struct cli_group groups[] = {{"Options of attention", rows, COUNT_OF(rows), c},
+                                       run_model_group(&c->run),
+                                       run_image_group(&c->run),
+                                       run_talk_group(&c->run)};
+    const struct cli cli = {
+        .command = "attention",
+        .synopsis = "[OPTION]... PATH...",
+        .about = about,
+        .examples =
+            "  vitrine attention -m vit_base.h5 -o maps cat.jpg\n"
+            "  vitrine attention -m vit_base.h5 --method raw --layers 11 --save h5 cat.jpg\n"
+            "  vitrine attention -m swin_tiny.h5 --query 310,95 --discard 0.9 photos/",
+        .groups = groups,
+        .group_count = COUNT_OF(groups),
+        .min_args = 1,
+        .max_args = -1,
+        .args_wanted = "an image, a folder, - or @LIST"};
+    return cli_parse(&cli, argc, argv, args);
+}
+
+static void say_memory(const struct command *c) {
+    const double mib = 1.0 / (1 << 20);
+    if (c->run.quiet) return;
+    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
+            "probabilities, %.1f MiB for what is kept of %d layer%s",
+            c->batch, c->batch == 1 ? "" : "s", mib * (double)c->maps.pass_bytes,
+            mib * (double)c->maps.kept_bytes, c->maps.count, c->maps.count == 1 ? "" : "s");
+}
+
+static enum status open_model(struct command *c) {
+    TRY(run_devices_open(&c->run, &c->devices));
+    TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
+    TRY(attention_open(&c->maps, &c->model, &c->attention));
+    attention_options_text(&c->attention, c->text, sizeof c->text);
+    c->batch = c->model.batch;
+    c->errors = mem_zalloc((size_t)c->batch, sizeof *c->errors);
+    if (!c->errors) return ST_NOMEM;
+    say_memory(c);
+    return ST_OK;
+}
+
+static enum status open_folder(struct command *c) {
+    char *path = str_copy(c->folder);
+    enum status st = path ? output_make_folders(path) : ST_NOMEM;
+    mem_free(path);
+    return st;
+}
+
+/* Where the good images of a batch lie in the pass, and for which that cannot be said. */
+static enum status place_batch(struct command *c, const struct pipeline_batch *batch) {
+    int good = 0;
+    for (int i = 0; i < batch->count; i++) {
+        if (batch->items[i].error) continue;
+        mem_free(c->errors[good]);
+        c->errors[good] = NULL;
+        if (attention_place(&c->maps, good, &batch->items[i]) != ST_OK &&
+            !(c->errors[good] = str_copy(fail_message())))
+            return ST_NOMEM;
+        good++;
+    }
+    return ST_OK;
+}
+
+/* The files of an image; a map that cannot be made is the image's fault, a full disk the run's. */
+static enum status save_item(struct command *c, const struct pipeline_item *item, int good) {
+    char *stem = str_format("%s/%s.%s", c->folder, c->names.name[item->number],
+                            attention_methods[c->attention.method]);
+    const struct attention_file file = {.maps = &c->maps,
+                                        .image = good,
+                                        .item = item,
+                                        .stem = stem,
+                                        .model = c->run.model,
+                                        .options = c->text};
+    enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
+    mem_free(stem);
+    if (st != ST_FORMAT) return st;
+    c->errors[good] = str_copy(fail_message());
+    return c->errors[good] ? ST_OK : ST_NOMEM;
+}
+
+static enum status on_batch(void *context, const struct pipeline_batch *batch) {
+    struct command *c = context;
+    const struct model_taps taps = {.layer = -1, .capture = &c->maps.capture};
+    int good = 0;
+    TRY(place_batch(c, batch));
+    model_stage(&c->model, batch->ahead, batch->ahead_count);
+    if (batch->good) TRY(model_forward(&c->model, batch->pixels, batch->good, NULL, &taps));
+    for (int i = 0; i < batch->count; i++) {
+        const struct pipeline_item *item = &batch->items[i];
+        const char *error = item->error;
+        if (!error) {
+            if (!c->errors[good]) TRY(save_item(c, item, good));
+            error = c->errors[good++];
+            if (error) c->totals.failed++;
+        }
+        if (error) cli_say("%s: %s", item->path, error);
+    }
+    return ST_OK;
+}
+
+static enum status run_all(struct command *c) {
+    struct pipeline pipeline = {.next = run_next_input,
+                                .source = &c->inputs,
+                                .on_batch = on_batch,
+                                .context = c,
+                                .total = c->inputs.count,
+                                .batch = c->batch,
+                                .threads = run_threads(&c->run),
+                                .image = run_image_options(&c->run),
+                                .preprocess = &c->model.preprocess,
+                                .look_ahead = devices_gpu(&c->devices),
+                                .stop_on_error = c->run.on_error == RUN_ON_ERROR_STOP,
+                                .progress = run_progress(&c->run)};
+    return pipeline_run(&pipeline, &c->totals);
+}
+
+int cmd_attention(int argc, char **argv) {
+    struct command c = {
+        .run = run_defaults(), .attention = attention_defaults(), .kinds = 1, .folder = "."};
+    struct cli_args args;
+    enum status st;
+    int code = parse(argc, argv, &c, &args);
+    if (code != CLI_GO) return code;
+    st = attention_options_check(&c.attention);
+    if (st == ST_OK) st = inputs_open(&c.inputs, args.items, args.count);
+    if (st == ST_OK) st = output_names_open(&c.inputs, &c.names);
+    if (st == ST_OK) st = open_model(&c);
+    if (st == ST_OK) st = open_folder(&c);
+    if (st == ST_OK) st = run_all(&c);
+    if (st == ST_OK) run_summary(&c.run, &c.totals);
+    code = st != ST_OK ? cli_fail("attention", st) : c.totals.failed > 0;
+    for (int i = 0; c.errors && i < c.batch; i++)
+        mem_free(c.errors[i]);
+    mem_free(c.errors);
+    attention_release(&c.maps);
+    model_release(&c.model);
+    devices_close(&c.devices);
+    output_names_release(&c.names);
+    inputs_release(&c.inputs);
+    return code;
+}
