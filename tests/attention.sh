@@ -28,8 +28,12 @@ check() {
         sed 's/^/  stderr: /' err | head -n 6
     fi
 }
-# run ARGUMENT...: the command, its exit status in rc, its output in out and err.
+# run ARGUMENT...: the command, its exit status in rc, its output in out and err; npy unless --save says otherwise.
 run() {
+    case " $* " in *" --save "*) ;; *) set -- --save npy "$@" ;; esac
+    bare "$@"
+}
+bare() {
     last="vitrine attention $*"
     "$bin" attention "$@" >out 2>err
     rc=$?
@@ -182,7 +186,7 @@ refuses "a head that there is not" "option --heads 4: layer 0 has heads 0 to 3" 
 refuses "a head of one stage only" "option --heads 3: layer 0 has heads 0 to 1" -m swin-cifar10 --method raw --heads 3
 refuses "a class token of a Swin" "no class token" -m swin-cifar10 --query cls
 refuses "a head that attends itself, raw" "option --query head" -m "$ref/vit_map.h5" --method raw
-refuses "an unknown kind" "of npy, h5, csv" --save npy,gif
+refuses "an unknown kind" "want of overlay, map, grid, mask, npy, h5, csv" --save npy,gif
 refuses "a list with a number twice" "each once" --method raw --layers 1,1
 refuses "a list that is none" "mean, max, min, or numbers" --heads most
 refuses "a query that is none" "head, cls, mean, all, or a pixel" --query here
@@ -211,6 +215,52 @@ else
     skipped=$((skipped + 1))
     echo "skip - GPU: no stand-in (it needs a C++ compiler)"
 fi
+
+# ---- pictures --------------------------------------------------------------------------------------
+
+# png FILE W H: a PNG of that size.
+png() { [ "$(od -An -tu1 -N8 "$1" | tr -s ' ')" = " 137 80 78 71 13 10 26 10" ] &&
+    [ "$(od -An -tx1 -j16 -N8 "$1" | tr -d ' ')" = "$(printf '%08x%08x' "$2" "$3")" ]; }
+bare -q -o pictures cat.ppm
+check "an overlay by default: exit 0" exits 0
+check "  alone" files pictures "cat.rollout.overlay.png"
+check "  of 40 x 30, enlarged by 7" png pictures/cat.rollout.overlay.png 280 210
+bare -q -o pictures --method raw cat.ppm
+check "raw maps: a grid by default" files pictures "cat.raw.grid.png cat.rollout.overlay.png"
+rm -r pictures
+bare -q -o pictures --save overlay,map,grid --colorbar --colormap magma --opacity 0.5 --upsampling nearest cat.ppm
+check "all kinds of a rollout: exit 0" exits 0
+check "  three files" files pictures "cat.rollout.grid.png cat.rollout.map.png cat.rollout.overlay.png"
+cp pictures/cat.rollout.overlay.png a.png
+bare -q -o pictures --save overlay --colorbar --colormap gray --opacity 0.5 cat.ppm
+check "  another colour map, another picture" differ pictures/cat.rollout.overlay.png a.png
+bare -q -o pictures --save overlay --opacity 0 cat.ppm
+cp pictures/cat.rollout.overlay.png a.png
+bare -q -o pictures --save overlay --opacity 0 --discard 0.9 cat.ppm
+check "--opacity 0: the picture itself, whatever the map" cmp -s pictures/cat.rollout.overlay.png a.png
+bare -q -o few --method raw --layers 1,3 --heads 0,2 --save overlay,map cat.ppm
+check "raw overlays: one a layer and head" files few "$(for k in map overlay; do for l in 1 3; do for h in 0 2; do
+    echo cat.raw.$k.layer$l.head$h.png; done; done; done | paste -sd' ' -)"
+bare -q -o one --method raw --layers 2 --heads max --save overlay cat.ppm
+check "  a single one without them" files one cat.raw.overlay.png
+bare -q -o matrix --method raw --layers 2 --heads 1 --query all --save map cat.ppm
+check "--query all: a matrix" files matrix cat.raw.map.png
+bare -q -o swin2 -m swin-cifar10 --method raw --save grid cat.ppm
+check "a Swin's grid: one a stage" files swin2 "cat.raw.grid.stage0.png cat.raw.grid.stage1.png cat.raw.grid.stage2.png"
+bare -q -o mass --mass 0.6 --save npy cat.ppm
+check "--mass: exit 0" exits 0
+check "  a mask too" files mass "cat.rollout.mask.png cat.rollout.npy"
+check "  its frame on stdout" grep -qP '^cat.ppm(\t[0-9]+){5}$' out
+bare -q -o mass --mass 1 --save npy cat.ppm
+check "--mass 1: everything that the model saw" grep -qP '^cat.ppm\t5\t0\t35\t30\t64$' out
+bare -q -o mass --method raw --layers 5 --heads 0,1 --mass 0.5 cat.ppm
+check "--mass of raw maps: a line a map" [ "$(cut -f1-3 out | tr '\t\n' '  ')" = "cat.ppm 5 0 cat.ppm 5 1 " ]
+bare --method raw --query all --save overlay cat.ppm
+check "an overlay of all queries: exit 2" exits 2
+check "  it is said" err_has "--save overlay shows one query's map"
+bare --colormap jet cat.ppm
+check "a colour map that is none: exit 2" exits 2
+check "  those there are are named" err_has "viridis, magma"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

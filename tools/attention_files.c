@@ -5,6 +5,8 @@
  *        STEM.layer3.npy
  *   h5   all arrays in one file, datasets named like the method, the stage or the layer
  *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value
+ *
+ * and pictures (attention_pictures.h).
  */
 #include "tools/attention_files.h"
 
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "tools/arrays.h"
+#include "tools/attention_pictures.h"
 #include "tools/output.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
@@ -133,7 +136,41 @@ static enum status save_csv(const struct attention_file *file) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const struct attention_kind attention_kinds[] = {
-    {"npy", save_npy}, {"h5", save_h5}, {"csv", save_csv}, {NULL, NULL}};
+    {"overlay", attention_save_overlay, .picture = true, .patches = true},
+    {"map", attention_save_map, .picture = false},
+    {"grid", attention_save_grid, .picture = false},
+    {"mask", attention_save_mask, .picture = true, .patches = true},
+    {"npy", save_npy, .picture = false},
+    {"h5", save_h5, .picture = false},
+    {"csv", save_csv, .picture = false},
+    {NULL}};
+
+unsigned attention_kind_named(const char *name) {
+    for (int k = 0; attention_kinds[k].name; k++)
+        if (strcmp(attention_kinds[k].name, name) == 0) return 1u << k;
+    return 0;
+}
+
+unsigned attention_kinds_default(enum attention_method method) {
+    return attention_kind_named(method == ATTENTION_ROLLOUT ? "overlay" : "grid");
+}
+
+bool attention_kinds_picture(unsigned kinds) {
+    bool any = false;
+    for (int k = 0; attention_kinds[k].name; k++)
+        any |= kinds & 1u << k && attention_kinds[k].picture;
+    return any;
+}
+
+enum status attention_kinds_check(unsigned kinds, const struct attention_options *options) {
+    for (int k = 0; attention_kinds[k].name; k++)
+        if (kinds & 1u << k && attention_kinds[k].patches && options->focus.query == QUERY_ALL)
+            return fail(ST_USAGE,
+                        "--save %s shows one query's map, --query all has all: save map, "
+                        "grid, npy, h5 or csv of that",
+                        attention_kinds[k].name);
+    return ST_OK;
+}
 
 enum status attention_save(const struct attention_file *file, unsigned kinds) {
     for (int k = 0; attention_kinds[k].name; k++)

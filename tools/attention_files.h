@@ -6,6 +6,16 @@
 #define TOOLS_ATTENTION_FILES_H
 
 #include "tools/attention.h"
+#include "tools/heat_map.h"
+
+/* How pictures are drawn. */
+struct attention_look {
+    enum colormap colormap;
+    enum heat_filter filter; /* from cells to pixels */
+    bool colorbar;
+    double opacity; /* of the map over the picture */
+    double mass;    /* kind mask: the share of a map that is kept */
+};
 
 /* An image of the pass that has ended. */
 struct attention_file {
@@ -15,17 +25,30 @@ struct attention_file {
     const char *stem;    /* FOLDER/NAME.<method>, in front of the kind's suffix */
     const char *model;   /* as it was asked for */
     const char *options; /* attention_options_text */
+    const struct attention_look *look;
+    const uint8_t *pixels; /* what the model saw, (height, width, 3) */
 };
 
 struct attention_kind {
     const char *name; /* of --save, and the suffix */
     enum status (*save)(const struct attention_file *file);
+    bool picture; /* wants the decoded picture in file->item->image */
+    bool patches; /* has no meaning for --query all */
 };
 extern const struct attention_kind attention_kinds[]; /* ends with name NULL */
 
 /* A set of kinds: bit k for attention_kinds[k]. Rows of tools/cli.h: "npy,h5". */
 enum status attention_parse_kinds(const char *value, void *field) MUST_CHECK;
 void attention_show_kinds(const void *field, char *text, size_t size);
+
+/* "overlay" of a rollout, "grid" of raw maps. */
+unsigned attention_kinds_default(enum attention_method method);
+/* The kind of this name as a set. */
+unsigned attention_kind_named(const char *name);
+bool attention_kinds_picture(unsigned kinds); /* whether one of them wants the decoded picture */
+/* ST_USAGE: a kind that this query has not. */
+enum status attention_kinds_check(unsigned kinds,
+                                  const struct attention_options *options) MUST_CHECK;
 
 /* Writes every kind of the set. */
 enum status attention_save(const struct attention_file *file, unsigned kinds) MUST_CHECK;

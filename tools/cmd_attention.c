@@ -1,14 +1,17 @@
 /*
  * vitrine attention: images in, where the model looks out: rollouts and raw attention maps, as
- * arrays.
+ * pictures and arrays.
  *
  *   parse -> inputs, names -> devices_open -> model_open -> attention_open -> pipeline ->
  *   model_forward with a capture -> attention_compute -> attention_save
  */
+#include <stdio.h>
+
 #include "datasets/inputs.h"
 #include "tools/attention.h"
 #include "tools/attention_files.h"
 #include "tools/cli.h"
+#include "tools/heat_map.h"
 #include "tools/model.h"
 #include "tools/output.h"
 #include "tools/output_names.h"
@@ -18,7 +21,8 @@
 struct command {
     struct run_options run;
     struct attention_options attention;
-    unsigned kinds; /* attention_kinds */
+    unsigned kinds; /* attention_kinds; 0 = the method's default */
+    struct attention_look look;
     const char *folder;
     char text[800]; /* attention_options_text */
     struct inputs inputs;
@@ -38,6 +42,24 @@ static const char about[] =
     "w) for the query, of a Swin an array a stage; with --query all (heads, tokens, tokens) a\n"
     "layer. Layers and heads count from 0. For each input NAME.ext the folder gets\n"
     "NAME.<method>.<suffix>; inputs of the same name keep their folder's name in front.";
+
+static enum status parse_colormap(const char *value, void *field) {
+    return colormap_find(value, field)
+               ? ST_OK
+               : fail(ST_USAGE, "viridis, magma, inferno, plasma, cividis, gray or turbo");
+}
+
+static void show_colormap(const void *field, char *text, size_t size) {
+    snprintf(text, size, "%s", colormap_name(*(const enum colormap *)field));
+}
+
+static enum status parse_filter(const char *value, void *field) {
+    return heat_filter_find(value, field) ? ST_OK : fail(ST_USAGE, "bicubic or nearest");
+}
+
+static void show_filter(const void *field, char *text, size_t size) {
+    snprintf(text, size, "%s", heat_filter_name(*(const enum heat_filter *)field));
+}
 
 #define FIELD(member) .offset = offsetof(struct command, member)
 
@@ -62,7 +84,22 @@ static const struct cli_option rows[] = {
     {0, "start-layer", "N", CLI_INT, FIELD(attention.start_layer), .lo = 0, .hi = 9999,
      .help = "rollout: the first layer whose attention counts"},
     {0, "save", "KIND,...", CLI_CUSTOM, FIELD(kinds), .parse = attention_parse_kinds,
-     .show = attention_show_kinds, .help = "npy, h5, csv"},
+     .show = attention_show_kinds,
+     .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
+             "grid (layers x heads), mask, npy, h5, csv",
+     .unset = "overlay, of raw maps grid"},
+    {0, "colormap", "NAME", CLI_CUSTOM, FIELD(look.colormap), .parse = parse_colormap,
+     .show = show_colormap,
+     .help = "of pictures: viridis, magma, inferno, plasma, cividis, gray, turbo"},
+    {0, "colorbar", NULL, CLI_FLAG, FIELD(look.colorbar),
+     .help = "a bar of the colours with numbers, beside overlay and map"},
+    {0, "opacity", "F", CLI_DOUBLE, FIELD(look.opacity), .lo = 0, .hi = 1,
+     .help = "of the map over the picture"},
+    {0, "upsampling", "bicubic|nearest", CLI_CUSTOM, FIELD(look.filter), .parse = parse_filter,
+     .show = show_filter, .help = "of the map's cells to pixels"},
+    {0, "mass", "F", CLI_DOUBLE, FIELD(look.mass), .lo = 0, .hi = 1, .unset = "no mask",
+     .help = "saves mask too: the fewest cells that hold this share of the map,\n"
+             "and their frame, which goes to stdout as well: path x0 y0 x1 y1 cells"},
     {'o', "output", "DIR", CLI_STRING, FIELD(folder),
      .help = "the folder for the files; made where it is not there"},
 };
@@ -76,10 +113,9 @@ static int parse(int argc, char **argv, struct command *c, struct cli_args *args
         .command = "attention",
         .synopsis = "[OPTION]... PATH...",
         .about = about,
-        .examples =
-            "  vitrine attention -m vit_base.h5 -o maps cat.jpg\n"
-            "  vitrine attention -m vit_base.h5 --method raw --layers 11 --save h5 cat.jpg\n"
-            "  vitrine attention -m swin_tiny.h5 --query 310,95 --discard 0.9 photos/",
+        .examples = "  vitrine attention -m vit_base.h5 -o maps cat.jpg\n"
+                    "  vitrine attention -m vit_base.h5 --method raw --save grid,h5 cat.jpg\n"
+                    "  vitrine attention -m swin_tiny.h5 --query 310,95 --discard 0.9 photos/",
         .groups = groups,
         .group_count = COUNT_OF(groups),
         .min_args = 1,
@@ -95,6 +131,14 @@ static void say_memory(const struct command *c) {
             "probabilities, %.1f MiB for what is kept of %d layer%s",
             c->batch, c->batch == 1 ? "" : "s", mib * (double)c->maps.pass_bytes,
             mib * (double)c->maps.kept_bytes, c->maps.count, c->maps.count == 1 ? "" : "s");
+}
+
+/* What is saved, and where the options for it make no sense. */
+static enum status choose_kinds(struct command *c) {
+    if (!c->kinds) c->kinds = attention_kinds_default((enum attention_method)c->attention.method);
+    if (c->look.mass > 0) c->kinds |= attention_kind_named("mask");
+    if (c->look.mass == 0) c->look.mass = 0.6;
+    return attention_kinds_check(c->kinds, &c->attention);
 }
 
 static enum status open_model(struct command *c) {
@@ -132,7 +176,8 @@ static enum status place_batch(struct command *c, const struct pipeline_batch *b
 }
 
 /* The files of an image; a map that cannot be made is the image's fault, a full disk the run's. */
-static enum status save_item(struct command *c, const struct pipeline_item *item, int good) {
+static enum status save_item(struct command *c, const struct pipeline_item *item, int good,
+                             const uint8_t *pixels) {
     char *stem = str_format("%s/%s.%s", c->folder, c->names.name[item->number],
                             attention_methods[c->attention.method]);
     const struct attention_file file = {.maps = &c->maps,
@@ -140,7 +185,9 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .item = item,
                                         .stem = stem,
                                         .model = c->run.model,
-                                        .options = c->text};
+                                        .options = c->text,
+                                        .look = &c->look,
+                                        .pixels = pixels};
     enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
     mem_free(stem);
     if (st != ST_FORMAT) return st;
@@ -151,6 +198,8 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
     const struct model_taps taps = {.layer = -1, .capture = &c->maps.capture};
+    const struct preprocess *rule = &c->model.preprocess;
+    const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
     TRY(place_batch(c, batch));
     model_stage(&c->model, batch->ahead, batch->ahead_count);
@@ -159,7 +208,8 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         const struct pipeline_item *item = &batch->items[i];
         const char *error = item->error;
         if (!error) {
-            if (!c->errors[good]) TRY(save_item(c, item, good));
+            if (!c->errors[good])
+                TRY(save_item(c, item, good, batch->pixels + (size_t)good * image));
             error = c->errors[good++];
             if (error) c->totals.failed++;
         }
@@ -178,6 +228,7 @@ static enum status run_all(struct command *c) {
                                 .threads = run_threads(&c->run),
                                 .image = run_image_options(&c->run),
                                 .preprocess = &c->model.preprocess,
+                                .keep_images = attention_kinds_picture(c->kinds),
                                 .look_ahead = devices_gpu(&c->devices),
                                 .stop_on_error = c->run.on_error == RUN_ON_ERROR_STOP,
                                 .progress = run_progress(&c->run)};
@@ -185,13 +236,16 @@ static enum status run_all(struct command *c) {
 }
 
 int cmd_attention(int argc, char **argv) {
-    struct command c = {
-        .run = run_defaults(), .attention = attention_defaults(), .kinds = 1, .folder = "."};
+    struct command c = {.run = run_defaults(),
+                        .attention = attention_defaults(),
+                        .look = {.filter = HEAT_BICUBIC, .opacity = 0.6},
+                        .folder = "."};
     struct cli_args args;
     enum status st;
     int code = parse(argc, argv, &c, &args);
     if (code != CLI_GO) return code;
     st = attention_options_check(&c.attention);
+    if (st == ST_OK) st = choose_kinds(&c);
     if (st == ST_OK) st = inputs_open(&c.inputs, args.items, args.count);
     if (st == ST_OK) st = output_names_open(&c.inputs, &c.names);
     if (st == ST_OK) st = open_model(&c);

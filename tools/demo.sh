@@ -1,5 +1,5 @@
 #!/bin/sh
-# make demo: classifies real photos, scores a model over a real data set, writes its report. BINARY [IMAGE...]; without images,
+# make demo: classifies real photos, draws where the model looks, scores a model over a real data set, writes its report. BINARY [IMAGE...]; without images,
 # photos out of Debian's package python3-skimage; the data set out of dataset-fashion-mnist; both unpacked (not
 # installed) into build/demo.
 set -eu
@@ -44,6 +44,10 @@ if [ $# = 0 ]; then
 fi
 echo "\$ $binary classify --topk 3 $*" >&2
 "$binary" classify --topk 3 "$@"
+maps=build/demo/maps
+echo "\$ $binary attention --colorbar -o $maps $*" >&2
+"$binary" attention --colorbar -o $maps "$@"
+echo "where the model looked is drawn on the photos in $maps" >&2
 if ! need dataset-fashion-mnist $fashion t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz; then
     echo "the data set could not be fetched" >&2
     exit 1
