@@ -1,7 +1,7 @@
 #!/bin/sh
-# make demo: classifies real photos, draws where the model looks, scores a model over a real data set, writes its report. BINARY [IMAGE...]; without images,
-# photos out of Debian's package python3-skimage; the data set out of dataset-fashion-mnist; both unpacked (not
-# installed) into build/demo.
+# make demo: classifies real photos, draws where the model looks, scores a model over a real data set, writes its report.
+# BINARY [IMAGE...]; without images, photos out of Debian's package python3-skimage; the data set out of
+# dataset-fashion-mnist; both unpacked (not installed) into build/demo.
 set -eu
 binary=$1
 shift
