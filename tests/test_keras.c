@@ -432,6 +432,11 @@ static void test_archive_config(void **state) {
     "{\"class_name\": \"ViTImageConverter\", \"config\": {" fields "}}}}}}"
 #define HALVES "\"scale\": 0.00784313725490196, \"offset\": -1.0"
 
+/* A backbone of these arguments, in a model of its own or behind a classifier. */
+#define BACKBONE(fields) "{\"class_name\": \"ViTBackbone\", \"config\": {" fields "}}"
+#define CLASSIFIER(fields)                                                                         \
+    "{\"class_name\": \"ViTImageClassifier\", \"config\": {\"backbone\": " BACKBONE(fields) "}}"
+
 static const struct {
     const char *config, *want; /* want: the preprocessing, or what the sentence says */
     bool differs, refused;
@@ -447,6 +452,15 @@ static const struct {
     {CONVERTER("\"image_size\": [8, 8], \"interpolation\": \"lanczos3\", \"scale\": "
                "0.00392156862745098, \"norm_mean\": [0.1, 0.2, 0.3], \"norm_std\": 0.25"),
      "8x8, 1 center lanczos, mean 0.1,0.2,0.3, std 0.25,0.25,0.25", true, false},
+    {BACKBONE("\"num_layers\": 3, \"num_heads\": 4, \"hidden_dim\": 16"),
+     "config.json: num_layers says 3, the tensors 2; config.json: num_heads says 4, the tensors 2; "
+     "config.json: hidden_dim says 16, the tensors 8",
+     false, true},
+    {BACKBONE("\"patch_size\": [8, 8], \"image_shape\": [16, 16, 3]"),
+     "patch_size says 8x8, the tensors 4x4; config.json: image_shape says 16x16", false, true},
+    {BACKBONE("\"use_class_token\": false"), "use_class_token is false, but", false, true},
+    {CLASSIFIER("\"num_layers\": 2"), "weight and bias are missing, which ViTImageClassifier has",
+     false, true},
     /* what the first presets said */
     {CONVERTER("\"height\": 8, \"width\": 16, \"scale\": 0.00392156862745098, \"mean\": [0.1, 0.2, "
                "0.3], \"variance\": [0.04, 0.25, 1]"),

@@ -409,6 +409,8 @@ static enum status plan_all(struct plan *plan) {
     TRY(plan_parse_files(plan));
     TRY(plan_choose_architecture(plan));
     TRY(family->settle(plan));
+    plan_claim_head(plan);
+    TRY(plan_problems(plan));
     TRY(plan_settle_preprocess(plan));
     TRY(plan_labels(plan));
     TRY(family->check(plan->out, plan->checkpoint->weights_path));
@@ -427,5 +429,6 @@ enum status convert_plan(const struct checkpoint *checkpoint, const struct conve
     mem_free(plan.prefix);
     cJSON_Delete(plan.config);
     cJSON_Delete(plan.processor);
+    cJSON_Delete(plan.backbone);
     return st;
 }

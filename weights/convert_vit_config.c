@@ -344,6 +344,7 @@ enum status convert_vit_settle(struct plan *plan) {
     TRY(vit_config_relative(c) ? settle_bias(plan) : settle_positions(plan));
     TRY(settle_image(plan));
     settle_resample(plan);
+    TRY(convert_vit_claims(plan));
     plan->out->image_h = c->image_h;
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;
