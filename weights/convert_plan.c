@@ -414,6 +414,7 @@ static enum status plan_all(struct plan *plan) {
     TRY(plan_settle_preprocess(plan));
     TRY(plan_labels(plan));
     TRY(family->check(plan->out, plan->checkpoint->weights_path));
+    TRY(plan_check_cost(plan));
     TRY(plan_check_values(plan));
     TRY(plan_problems(plan));
     return plan_info(plan);

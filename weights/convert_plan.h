@@ -12,6 +12,7 @@
  *   convert_keras.c        how keras_hub prepares pictures
  *   convert_arch.c         which row of the architecture table
  *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
+ *   convert_cost.c         sizes that nobody could run
  *   convert_labels.c       the classes' names, by config.json
  *   convert.c              values checked, model file written
  */
@@ -163,6 +164,8 @@ bool plan_crop_share(int crop, int resize, double *out);
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */
 enum status plan_input_size(const struct plan *plan, int *height, int *width) MUST_CHECK;
 
+/* ST_USAGE, ST_FORMAT: one picture is beyond what the self-test can run. */
+enum status plan_check_cost(const struct plan *plan) MUST_CHECK;
 /* Every value finite and inside what options->dtype holds; all tensors with a fault are named. */
 enum status plan_check_values(struct plan *plan) MUST_CHECK;
 

@@ -203,7 +203,7 @@ static enum status take_config(struct checkpoint *out, const char *text, size_t 
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
     if (st == ST_OK && cJSON_IsObject(config) && (backbone || named(class, "Backbone")))
         st = keep_text(config, &out->backbone_json);
-    if (st == ST_OK && backbone && named(class, "ImageClassifier")) {
+    if (st == ST_OK && named(class, "ImageClassifier")) {
         mem_free(out->classifier);
         out->classifier = str_copy(class->valuestring);
         if (!out->classifier) st = ST_NOMEM;
