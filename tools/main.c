@@ -6,6 +6,7 @@
 
 #include "datasets/image.h"
 #include "kernels/ops.h"
+#include "kernels/temporary.h"
 #include "tools/cli.h"
 #include "weights/models/embedded.h"
 
@@ -77,6 +78,7 @@ static int unknown(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
+    temporary_watch();
     if (!name) {
         usage(stderr);
         return 2;
