@@ -68,6 +68,7 @@ enum status recipe_apply(const struct recipe *recipe, struct labels *labels, con
         (*words)[count + i] = more->items[i];
     out->preprocess = *words;
     out->preprocess_count = count + more->count;
+    TRY(convert_check_options(out));
     if (!recipe->labels) return ST_OK;
     labels_release(labels);
     TRY(read_labels(recipe->labels, labels));

@@ -51,7 +51,8 @@ static enum status named_row(struct plan *plan, const char *name, const char *fr
     plan->arch = architecture_find(name);
     if (!plan->arch)
         return fail(ST_USAGE,
-                    "%s: %s says '%.80s', which is no architecture known here; see --list-names",
+                    "%s: %s says '%.80s', which is no architecture known here (vitrine convert "
+                    "--list-names)",
                     plan->checkpoint->weights_path, from, name);
     if (!architecture_preprocess(name, &spec, &tag))
         return fail(ST_USAGE, "%s: %s says '%.80s': timm has %s, but no weights of that tag",

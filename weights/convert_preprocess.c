@@ -257,6 +257,20 @@ static enum status overrides(const struct convert_options *options, struct prepr
     return ST_OK;
 }
 
+enum status convert_check_options(const struct convert_options *options) {
+    struct preprocess_spec spec = {0};
+    bool set[KEYS] = {false};
+    const char *tag;
+    if (options->arch && !architecture_find(options->arch))
+        return fail(ST_USAGE,
+                    "--arch '%.80s' is no architecture known here (vitrine convert --list-names)",
+                    options->arch);
+    if (options->arch && !architecture_preprocess(options->arch, &spec, &tag))
+        return fail(ST_USAGE, "--arch '%.80s': timm has %s, but no weights of that tag",
+                    options->arch, architecture_find(options->arch)->name);
+    return overrides(options, &spec, set);
+}
+
 enum status plan_input_size(const struct plan *plan, int *height, int *width) {
     struct preprocess_spec spec = {0};
     bool set[KEYS] = {false};
