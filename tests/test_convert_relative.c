@@ -164,6 +164,9 @@ static const struct row bad[] = {
      "-classifier.weight -classifier.bias",
      .config = CONFIG("beit", ",\"architectures\":[\"BeitForImageClassification\"]"),
      .status = ST_SHAPE, .want = "weight and bias are missing, which BeitForImageClassification"},
+    {"a folded table, as of ONNX", tiny_beit, BLOCK(0) ":1,4,17,17", .status = ST_FORMAT,
+     .want = "the relative-position bias is folded, as torch.onnx does (" BLOCK(
+         0) " is (1, 4, 17, 17), no table)"},
     {"timm: no last norm", tiny_beit, "-fc_norm.weight -fc_norm.bias", .status = ST_SHAPE,
      .want = "the last norm is missing"},
     {"transformers: a map that is not square", tiny_transformers_beit,

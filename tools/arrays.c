@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/temporary.h"
+#include "weights/temporary.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
 

@@ -6,7 +6,7 @@
 
 #include "datasets/image.h"
 #include "kernels/ops.h"
-#include "kernels/temporary.h"
+#include "weights/temporary.h"
 #include "tools/cli.h"
 #include "weights/models/embedded.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/temporary.h"
+#include "weights/temporary.h"
 #include "tools/devices.h"
 #include "tools/model.h"
 

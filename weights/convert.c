@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/temporary.h"
+#include "weights/temporary.h"
 #include "weights/convert_plan.h"
 
 #define CHECK_CHUNK ((size_t)16384) /* elements widened at a time */
