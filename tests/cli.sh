@@ -630,6 +630,13 @@ for signal in TERM HUP; do
     check "SIG$signal ends it" exits $((128 + $(kill -l $signal)))
     check "  leaves nothing" equal "$(ls made)" ""
 done
+for line in "$(printf 'a\nb')" "$(printf 'a\377')" "$(printf '%01001d' 0)"; do
+    for option in license name; do
+        run convert early $rules --$option "$line" -o made/x.h5
+        check "--$option that is no line to be shown: exit 2" exits 2
+        check "  names the option" err_has "option --$option: "
+    done
+done
 (ulimit -f 4 && "$bin" convert early $rules -q -o made/x.h5) 2>err
 rc=$?
 check "convert beyond the size of files that is allowed: exit 1" exits 1

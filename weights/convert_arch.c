@@ -77,5 +77,6 @@ enum status plan_choose_architecture(struct plan *plan) {
     if (plan->origin == &names_torchvision) return plan_note(plan, "architecture_from", own);
     TRY(match_shapes(plan, plan->transformers_config));
     if (plan->transformers_config) return plan_note(plan, "architecture_from", CONFIG);
-    return plan_note(plan, "architecture_from", plan->arch ? own : plan->out->family->without_row);
+    return plan_note(plan, "architecture_from",
+                     plan->arch ? own : plan->out->family->without_row(plan));
 }

@@ -33,8 +33,14 @@ enum status plan_check_cost(const struct plan *plan) {
     const double tokens = (double)(height / patch_h) * (width / patch_w);
     const double products = vit ? vit_products(c, tokens) : swin_products(c, tokens);
     int asked_h = 0, asked_w = 0;
-    if (tokens <= TOKENS_MOST && products <= PRODUCT_MOST) return ST_OK;
     TRY(plan_input_size(plan, &asked_h, &asked_w));
+    if (height % patch_h != 0 || width % patch_w != 0)
+        return fail(asked_h ? ST_USAGE : ST_FORMAT,
+                    "%s: pictures of %dx%d%s are no multiple of the patch, %dx%d",
+                    plan->checkpoint->weights_path, height, width,
+                    asked_h ? " (--preprocess input_size)" : "", patch_h, patch_w);
+    if (!vit) TRY(swin_config_check_size(&c->swin, height, width, plan->checkpoint->weights_path));
+    if (tokens <= TOKENS_MOST && products <= PRODUCT_MOST) return ST_OK;
     return fail(asked_h ? ST_USAGE : ST_FORMAT,
                 "%s: pictures of %dx%d are %.0f patches and %.2g multiply-adds each, want at most "
                 "%.0f and %g%s",

@@ -28,6 +28,9 @@ enum status plan_labels(struct plan *plan) {
     const cJSON *names = cJSON_GetObjectItemCaseSensitive(plan->config, "id2label"), *item;
     struct conversion *out = plan->out;
     int count = 0;
+    if (plan->transformers_config && names && !cJSON_IsNull(names) && !cJSON_IsObject(names) &&
+        !plan->options->label_count)
+        return fail(ST_FORMAT, CONFIG ": id2label is no object of names: give --labels");
     if (!plan->transformers_config || !cJSON_IsObject(names) || out->classes == 0 ||
         plan->options->label_count)
         return ST_OK;

@@ -74,8 +74,9 @@ struct plan {
 
 /* What differs between ViT and Swin. */
 struct convert_family {
-    const char *name;        /* "vit" */
-    const char *without_row; /* what says the rest where no row of the table applies */
+    const char *name; /* "vit" */
+    /* What says the rest where no row of the table applies. */
+    const char *(*without_row)(const struct plan *plan);
     /* The config, as far as shapes tell it. Faults go to plan->problems where others may follow. */
     enum status (*shapes)(struct plan *plan);
     /* plan_expect for every tensor that the config demands. */
@@ -92,6 +93,7 @@ struct convert_family {
     enum status (*write)(struct h5 *file, const struct conversion *c);
 };
 extern const struct convert_family convert_vit, convert_swin;
+const char *convert_vit_without_row(const struct plan *plan);
 enum status convert_vit_settle(struct plan *plan) MUST_CHECK;
 /* The table of relative-position bias, shared or the first block's that has one; NULL: none. */
 const struct conversion_tensor *convert_vit_bias(const struct plan *plan);

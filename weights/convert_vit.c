@@ -304,7 +304,7 @@ static enum status write(struct h5 *file, const struct conversion *c) {
 
 const struct convert_family convert_vit = {
     .name = "vit",
-    .without_row = "the D/64 rule for heads",
+    .without_row = convert_vit_without_row,
     .shapes = config_from_shapes,
     .demand = demand,
     .differs = row_differs,
