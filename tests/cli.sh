@@ -618,6 +618,37 @@ check "convert of a missing checkpoint: exit 1" exits 1
 check "  is named" err_has nothing.safetensors
 check "  leaves nothing" [ ! -e x.h5 ]
 
+# ---- a conversion that ends early ------------------------------------------------------------------
+
+mkdir early made
+cp "$ref/containers/vit.safetensors" early/model.safetensors
+echo '{"model_args": {"num_heads": 2}}' >early/config.json
+rules="--preprocess crop_pct=1 --preprocess interpolation=bicubic --preprocess mean=0.5 --preprocess std=0.5"
+for signal in TERM HUP; do
+    "$bin" convert early $rules --preprocess input_size=1600 -q -o made/x.h5 2>err &
+    made=$!
+    for i in $(seq 200); do ls made | grep -q untested-.*h5$ && break; sleep 0.05; done
+    check "convert: the self-test runs on a file beside" ls made/x.h5.untested-*
+    kill -$signal $made
+    wait $made
+    rc=$?
+    check "SIG$signal ends it" exits $((128 + $(kill -l $signal)))
+    check "  leaves nothing" equal "$(ls made)" ""
+done
+for line in "$(printf 'a\nb')" "$(printf 'a\377')" "$(printf '%01001d' 0)"; do
+    for option in license name; do
+        run convert early $rules --$option "$line" -o made/x.h5
+        check "--$option that is no line to be shown: exit 2" exits 2
+        check "  names the option" err_has "option --$option: "
+    done
+done
+(ulimit -f 4 && "$bin" convert early $rules -q -o made/x.h5) 2>err
+rc=$?
+check "convert beyond the size of files that is allowed: exit 1" exits 1
+check "  says why, and of which file" err_has "made/x.h5: "
+check "  leaves nothing" equal "$(ls made)" ""
+check "  the reason" err_has "File too large"
+
 # ---- checkpoints that are no models yet ------------------------------------------------------------
 
 run inspect "$ref/torch_training.pth" --tensors

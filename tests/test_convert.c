@@ -127,10 +127,10 @@ static const struct row good[] = {
              "16x16 0.8 center "
              "bicubic floor 0.1 0.6"},
     {"transformers, a square resize", tiny_dinov2, .config = DINO(",\"image_size\":16"),
-     .processor = "{\"size\":18,\"image_mean\":[0.5,0.5,0.5],\"image_std\":[0.5,0.5,0.5]}",
+     .processor = "{\"size\":20,\"image_mean\":[0.5,0.5,0.5],\"image_std\":[0.5,0.5,0.5]}",
      .own = true,
      .want = "D64 L2 H4 F128 K0 img16x16 p4x4 grid4x4+1 cls r0 token norm ls gelu 1e-06 bicubic | "
-             "18x18 1 squash "
+             "20x20 1 squash "
              "bilinear floor 0.5 0.5"},
     {"transformers with --preprocess over it", tiny_dinov2, .config = DINO(), .processor = PROC(),
      .own = true, .extra = "crop_mode=squash",

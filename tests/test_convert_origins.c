@@ -289,7 +289,7 @@ static void test_labels(void **state) {
     } rows[] = {
         {"{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\",\"2\":\"LABEL_2\"}", NULL, 0},
         {"{\"0\":\"a\",\"1\":\"b\",\"2\":\"c, d\"}", NULL, 3},
-        {"[\"a\"]", NULL, 0},
+        {"[\"a\"]", "id2label is no object of names", 0},
         {"{\"0\":\"a\",\"1\":\"b\"}", "id2label names 2 classes, the tensors have 3", 0},
         {"{\"0\":\"a\",\"1\":\"b\",\"3\":\"c\"}", "no name of one line for class 2", 0},
         {"{\"0\":\"a\",\"1\":\"b\\nc\",\"2\":\"c\"}", "no name of one line for class 1", 0},

@@ -374,7 +374,8 @@ static void test_likely(void **state) {
 
 static enum status parse_archive(const struct sample *s, struct checkpoint *out) {
     static char path[] = "file";
-    *out = (struct checkpoint){.weights_path = path, .map = s->bytes, .map_size = s->size};
+    *out = (struct checkpoint){
+        .weights_path = path, .container = "Keras archive", .map = s->bytes, .map_size = s->size};
     return keras_parse_archive(out);
 }
 
@@ -432,6 +433,11 @@ static void test_archive_config(void **state) {
     "{\"class_name\": \"ViTImageConverter\", \"config\": {" fields "}}}}}}"
 #define HALVES "\"scale\": 0.00784313725490196, \"offset\": -1.0"
 
+/* A backbone of these arguments, in a model of its own or behind a classifier. */
+#define BACKBONE(fields) "{\"class_name\": \"ViTBackbone\", \"config\": {" fields "}}"
+#define CLASSIFIER(fields)                                                                         \
+    "{\"class_name\": \"ViTImageClassifier\", \"config\": {\"backbone\": " BACKBONE(fields) "}}"
+
 static const struct {
     const char *config, *want; /* want: the preprocessing, or what the sentence says */
     bool differs, refused;
@@ -447,6 +453,14 @@ static const struct {
     {CONVERTER("\"image_size\": [8, 8], \"interpolation\": \"lanczos3\", \"scale\": "
                "0.00392156862745098, \"norm_mean\": [0.1, 0.2, 0.3], \"norm_std\": 0.25"),
      "8x8, 1 center lanczos, mean 0.1,0.2,0.3, std 0.25,0.25,0.25", true, false},
+    {BACKBONE("\"num_layers\": 3, \"num_heads\": 4, \"hidden_dim\": 16"),
+     "config.json: num_layers says 3, the tensors 2; config.json: num_heads says 4, the tensors 2; "
+     "config.json: hidden_dim says 16, the tensors 8",
+     false, true},
+    {BACKBONE("\"patch_size\": [8, 8], \"image_shape\": [16, 16, 3]"),
+     "patch_size says 8x8, the tensors 4x4; config.json: image_shape says 16x16", false, true},
+    {BACKBONE("\"use_class_token\": false"), "use_class_token is false, but", false, true},
+    {CLASSIFIER("\"num_layers\": 3"), "num_layers says 3, the tensors 2", false, true},
     /* what the first presets said */
     {CONVERTER("\"height\": 8, \"width\": 16, \"scale\": 0.00392156862745098, \"mean\": [0.1, 0.2, "
                "0.3], \"variance\": [0.04, 0.25, 1]"),
@@ -529,6 +543,23 @@ static void test_preset_converter(void **state) {
     }
 }
 
+/* A preset whose task is a classifier, but whose head was not copied along. */
+static void test_preset_without_head(void **state) {
+    (void)state;
+    const struct convert_options options = {.dtype = DT_F32};
+    struct checkpoint c;
+    struct conversion got;
+    assert_int_equal(checkpoint_open(KERAS "preset", NULL, &c), ST_OK);
+    for (size_t i = c.count; i-- > 0;) {
+        if (strncmp(c.tensors[i].name, "task/", 5) != 0) continue;
+        mem_free(c.tensors[i].name);
+        memmove(&c.tensors[i], &c.tensors[i + 1], (--c.count - i) * sizeof *c.tensors);
+    }
+    assert_int_equal(convert_plan(&c, &options, &got), ST_SHAPE);
+    assert_non_null(strstr(fail_message(), "are missing, which ViTImageClassifier has"));
+    checkpoint_release(&c);
+}
+
 /* Cut in many places: a sentence. (Bytes that change are fuzz_h5's and test_npz's.) */
 static void test_cut_files(void **state) {
     (void)state;
@@ -557,12 +588,12 @@ static void test_cut_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_model),      cmocka_unit_test(test_same_swin),
-        cmocka_unit_test(test_places),          cmocka_unit_test(test_names),
-        cmocka_unit_test(test_changed_tensors), cmocka_unit_test(test_hostile_files),
-        cmocka_unit_test(test_likely),          cmocka_unit_test(test_archive_config),
-        cmocka_unit_test(test_converters),      cmocka_unit_test(test_preset_converter),
-        cmocka_unit_test(test_cut_files),
+        cmocka_unit_test(test_same_model),       cmocka_unit_test(test_same_swin),
+        cmocka_unit_test(test_places),           cmocka_unit_test(test_names),
+        cmocka_unit_test(test_changed_tensors),  cmocka_unit_test(test_hostile_files),
+        cmocka_unit_test(test_likely),           cmocka_unit_test(test_archive_config),
+        cmocka_unit_test(test_converters),       cmocka_unit_test(test_preset_without_head),
+        cmocka_unit_test(test_preset_converter), cmocka_unit_test(test_cut_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -471,6 +471,29 @@ static void test_archives(void **state) {
 }
 
 /* Two entries of one place: the second one's header lies within the first one's data. */
+/* A bit that changed in the bytes of a tensor is noticed: of each one of the model. */
+static void test_changed_bits(void **state) {
+    (void)state;
+    struct sample s = sample_golden("types");
+    struct checkpoint c;
+    size_t changed = 0;
+    assert_int_equal(sample_parse(s.bytes, s.size, NULL, &c), ST_OK);
+    for (size_t i = 0; i < c.count; i++) {
+        const size_t at = (size_t)(c.tensors[i].data - s.bytes);
+        struct checkpoint other;
+        if (at >= s.size || c.tensors[i].bytes == 0) continue; /* copied, or empty */
+        s.bytes[at] ^= 1;
+        assert_int_equal(sample_parse(s.bytes, s.size, NULL, &other), ST_FORMAT);
+        assert_non_null(strstr(fail_message(), "the checksum of storage"));
+        sample_release(&other);
+        s.bytes[at] ^= 1;
+        changed++;
+    }
+    assert_true(changed > 3);
+    sample_release(&c);
+    free(s.bytes);
+}
+
 static void test_overlap(void **state) {
     struct sample inner, s;
     struct zip zip;
@@ -593,8 +616,9 @@ int main(void) {
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_pickles),      cmocka_unit_test(test_walks),
         cmocka_unit_test(test_shared_state), cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_archives),     cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_shards),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_archives),     cmocka_unit_test(test_changed_bits),
+        cmocka_unit_test(test_overlap),      cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "weights/temporary.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
 
@@ -71,6 +72,7 @@ static enum status open_h5(struct arrays *arrays, const char *path) {
     arrays->h5_path = str_copy(path);
     arrays->h5_part = str_format("%s.%ld.part", path, (long)getpid());
     if (!arrays->h5_path || !arrays->h5_part) return ST_NOMEM;
+    temporary_add(arrays->h5_part);
     TRY(h5_create(arrays->h5_part, &arrays->h5));
     return h5_create_growing(arrays->h5, "/data", DT_F32, arrays->rank + 1, dims);
 }
@@ -167,6 +169,7 @@ static enum status close_h5(struct arrays *arrays, enum status done) {
     if (st == ST_OK && rename(arrays->h5_part, arrays->h5_path) != 0)
         st = fail(ST_IO, "%s: could not be given its name", arrays->h5_path);
     if (st != ST_OK) (void)remove(arrays->h5_part);
+    temporary_forget(arrays->h5_part);
     return st;
 }
 

@@ -143,8 +143,7 @@ static enum status convert(const struct convert_command *o, const char *path) {
     struct convert_options options = {.name = o->name};
     const char **words = NULL;
     enum status st;
-    if (o->name && !utf8_is_line(o->name))
-        return fail(ST_USAGE, "option --name: want one line of UTF-8, without control characters");
+    TRY(recipe_check_line("name", o->name));
     TRY_OUT(recipe_apply(&o->recipe, &labels, &words, &options));
     TRY_OUT(checkpoint_open(path, o->recipe.key, &checkpoint));
     if (!o->dry_run) TRY_OUT(output_check_regular(o->output));

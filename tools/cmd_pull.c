@@ -125,16 +125,28 @@ static void suggest(const char *name, char *text, size_t size) {
 
 /* A name may become a file's name, and must not hide behind an embedded model. */
 static enum status check_name(const char *name) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+";
     size_t length = strlen(name);
     for (size_t i = 0; embedded_model_name(i); i++)
         if (strcmp(name, embedded_model_name(i)) == 0)
             return fail(ST_USAGE, "%s: is the name of an embedded model", name);
-    if (length && length <= 200 && name[0] != '.' && name[0] != '-' &&
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+") ==
-            length &&
-        !(length > 3 && strcmp(name + length - 3, ".h5") == 0))
-        return ST_OK;
-    return fail(ST_USAGE, "%.200s: is no name for a model, want letters, digits and . _ - +", name);
+    if (length > 200)
+        return fail(ST_USAGE, "%.40s...: a name of %zu bytes, want at most 200", name, length);
+    if (length > 3 && strcmp(name + length - 3, ".h5") == 0)
+        return fail(ST_USAGE, "%s: a model's name is without .h5, want %.*s", name, (int)length - 3,
+                    name);
+    if (length && name[0] != '.' && name[0] != '-' && strspn(name, letters) == length) return ST_OK;
+    return fail(ST_USAGE, "%s: is no name for a model, want letters, digits and . _ - +", name);
+}
+
+/* An address has a host. */
+static enum status check_from(const char *from) {
+    const char *scheme = strstr(from, "://");
+    if (!*from)
+        return fail(ST_USAGE, "option --from: is empty, want an address, a file or a folder");
+    if (!scheme || strcspn(scheme + 3, "/?#")) return ST_OK;
+    return fail(ST_USAGE, "option --from: %s: is no address, it has no host", from);
 }
 
 /* An entry of one's own: what --from gives, called NAME. */
@@ -178,6 +190,7 @@ static enum status check_line(const struct pull_command *o, const struct cli_arg
         (o->pull.from || o->pull.sha256 || o->pull.recipe.arch || o->pull.recipe.key))
         return fail(ST_USAGE, "options --from, --sha256, --arch and --key go with one name, got %d",
                     args->count);
+    if (o->pull.from) TRY(check_from(o->pull.from));
     for (int i = 0; i < args->count; i++)
         TRY(find_entry(o, args->items[i], &entry));
     return ST_OK;

@@ -6,6 +6,7 @@
 
 #include "datasets/image.h"
 #include "kernels/ops.h"
+#include "weights/temporary.h"
 #include "tools/cli.h"
 #include "weights/models/embedded.h"
 
@@ -78,6 +79,7 @@ static int unknown(const char *name) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
+    temporary_watch();
     if (!name) {
         usage(stderr);
         return 2;

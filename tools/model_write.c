@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "weights/temporary.h"
 #include "tools/devices.h"
 #include "tools/model.h"
 
@@ -135,12 +136,14 @@ static enum status write_tested(const char *plain, const struct selftest *test, 
     struct h5 *from = NULL, *to = NULL;
     char *part = str_format("%s.part-%ld", path, (long)getpid());
     enum status st = part ? h5_open(plain, &from) : ST_NOMEM;
+    if (st == ST_OK) temporary_add(part);
     if (st == ST_OK) st = h5_create(part, &to);
     if (st == ST_OK) st = copy_model(from, to, test);
     if (h5_close(&to) != ST_OK && st == ST_OK) st = ST_IO;
     if (h5_close(&from) != ST_OK && st == ST_OK) st = ST_IO;
     if (st == ST_OK && rename(part, path) != 0) st = fail(ST_IO, "%s: %s", path, strerror(errno));
     if (st != ST_OK && part) unlink(part);
+    if (part) temporary_forget(part);
     mem_free(part);
     return st;
 }
@@ -162,17 +165,38 @@ static enum status add_selftest(const char *plain, const char *path) {
     return st;
 }
 
+/* The sentence with `path` in the place of the name of a file beside it, which is soon gone. */
+static enum status name_plainly(enum status st, const char *path) {
+    static const char *const marks[] = {".untested-", ".part-"};
+    const size_t length = strlen(path);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", fail_message());
+    for (size_t i = 0; i < COUNT_OF(marks); i++) {
+        char *at = strstr(text, path), *rest;
+        while (at && strncmp(at + length, marks[i], strlen(marks[i])) != 0)
+            at = strstr(at + 1, path);
+        if (!at) continue;
+        rest = at + length + strlen(marks[i]);
+        rest += strspn(rest, "0123456789");
+        if (strncmp(rest, ".h5", 3) == 0) rest += 3;
+        memmove(at + length, rest, strlen(rest) + 1);
+    }
+    return fail(st, "%s", text);
+}
+
 enum status model_write(struct checkpoint *checkpoint, const struct convert_options *options,
                         struct conversion *c, const char *path) {
     char *plain = str_format("%s.untested-%ld.h5", path, (long)getpid());
     enum status st = plain ? ST_OK : ST_NOMEM;
     if (st == ST_OK && !c->info.name && !(c->info.name = convert_model_name(path))) st = ST_NOMEM;
+    if (st == ST_OK) temporary_add(plain);
     if (st == ST_OK) st = convert_write(checkpoint, options, c, plain);
     if (st == ST_OK) {
         checkpoint_release(checkpoint);
         st = add_selftest(plain, path);
-        unlink(plain);
     }
+    if (plain) temporary_remove(plain);
+    if (st != ST_OK) st = name_plainly(st, path);
     mem_free(plain);
     return st;
 }

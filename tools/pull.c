@@ -24,6 +24,14 @@
 
 static const char *const config_files[] = {"config.json", "preprocessor_config.json"};
 
+/* What becomes of the checkpoint, by the catalog and the command line. */
+struct making {
+    struct convert_options options; /* points into what follows */
+    struct labels labels;
+    const char *words[PREPROCESS_WORDS], **all;
+    char *preprocess;
+};
+
 struct pull {
     const struct catalog_entry *entry;
     const struct pull_options *options;
@@ -35,7 +43,8 @@ struct pull {
     const char *file; /* the weight file's name */
     const char *from; /* the address or the file, for sentences and the model's source */
     bool local;       /* from is a file here: not ours to remove */
-    bool good;        /* the checkpoint hashes to what it should, or could be read */
+    struct making making;
+    bool good; /* the checkpoint hashes to what it should, or is one */
     int lock;
     double begun; /* of the progress: when, and with how much */
     uint64_t begun_with;
@@ -153,22 +162,40 @@ static struct download request(struct pull *p, const char *address, const char *
                              .retries = o->retries};
 }
 
-/* The config files that lie beside the weights; only transformers' need them. */
+static bool is_json(const char *path) {
+    char head[64];
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(head, 1, sizeof head, file) : 0, i = 0;
+    if (file) (void)fclose(file);
+    while (i < size && strchr(" \t\r\n", head[i]) && head[i])
+        i++;
+    return i < size && head[i] == '{';
+}
+
+/* With `optional` it may not be there, which some servers say by a page. */
+static enum status fetch_config(struct pull *p, const char *from, const char *to, bool optional) {
+    struct download_result got;
+    struct download d = request(p, from, to);
+    enum status st;
+    d.limit = CONFIG_LIMIT;
+    download_forget(to, true);
+    st = download_get(&d, &got);
+    download_forget(to, st != ST_OK || (optional && !is_json(to)));
+    if (optional && (got.answer == 403 || got.answer == 404 || got.answer == 410)) return ST_OK;
+    return st;
+}
+
+/* The config files beside the weights: transformers' need them, others may have them. */
 static enum status fetch_configs(struct pull *p, const char *address) {
-    size_t folder = (size_t)(strrchr(address, '/') + 1 - address);
+    const struct catalog_entry *e = p->entry;
+    size_t folder = strcspn(address, "?#");
     enum status st = ST_OK;
-    for (size_t i = 0; st == ST_OK && p->entry->folder && i < COUNT_OF(config_files); i++) {
-        struct download_result got;
+    while (folder && address[folder - 1] != '/')
+        folder--;
+    for (size_t i = 0; st == ST_OK && (e->folder || !e->arch) && i < COUNT_OF(config_files); i++) {
         char *from = str_format("%.*s%s", (int)folder, address, config_files[i]);
         char *to = str_format("%s/%s", p->work, config_files[i]);
-        st = from && to ? ST_OK : ST_NOMEM;
-        if (st == ST_OK) {
-            struct download d = request(p, from, to);
-            d.limit = CONFIG_LIMIT;
-            download_forget(to, true);
-            st = download_get(&d, &got);
-            download_forget(to, st != ST_OK);
-        }
+        st = from && to ? fetch_config(p, from, to, !e->folder) : ST_NOMEM;
         mem_free(from);
         mem_free(to);
     }
@@ -264,6 +291,31 @@ static size_t split_words(char *text, const char **words) {
     return count;
 }
 
+/* Before anything is fetched: what is wrong with the command line is wrong whatever comes. */
+static enum status prepare(struct pull *p) {
+    const struct catalog_entry *e = p->entry;
+    const struct recipe *recipe = &p->options->recipe;
+    struct making *m = &p->making;
+    m->options = (struct convert_options){
+        .arch = e->folder ? NULL : e->arch, .name = e->name, .license = e->license};
+    if (e->preprocess && !(m->preprocess = str_copy(e->preprocess))) return ST_NOMEM;
+    m->options.preprocess = m->words;
+    m->options.preprocess_count = split_words(m->preprocess, m->words);
+    if (e->classes == 1000) TRY(labels_builtin(&m->labels, "imagenet-1k"));
+    m->options.label_count = m->labels.count;
+    m->options.label_ids = (const char *const *)m->labels.id;
+    m->options.label_names = (const char *const *)m->labels.name;
+    TRY(recipe_apply(recipe, &m->labels, &m->all, &m->options));
+    if (!recipe->labels || p->options->from || m->labels.count == e->classes) return ST_OK;
+    return fail(ST_USAGE, "--labels has %d classes, %s %d", m->labels.count, e->name, e->classes);
+}
+
+static void making_release(struct making *m) {
+    labels_release(&m->labels);
+    mem_free(m->all);
+    mem_free(m->preprocess);
+}
+
 static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
                                struct convert_options *options) {
     struct conversion c = {0};
@@ -285,30 +337,12 @@ static enum status write_model(struct pull *p, struct checkpoint *checkpoint,
 }
 
 static enum status convert(struct pull *p) {
-    const struct catalog_entry *e = p->entry;
-    const struct recipe *recipe = &p->options->recipe;
-    const char *words[PREPROCESS_WORDS], **all = NULL;
-    char *preprocess = e->preprocess ? str_copy(e->preprocess) : NULL;
-    struct convert_options options = {
-        .arch = e->folder ? NULL : e->arch, .name = e->name, .license = e->license};
     struct checkpoint checkpoint = {0};
-    struct labels labels = {0};
-    enum status st = ST_OK;
-    options.preprocess = words;
-    options.preprocess_count = split_words(preprocess, words);
-    if (e->classes == 1000) st = labels_builtin(&labels, "imagenet-1k");
-    options.label_count = labels.count;
-    options.label_ids = (const char *const *)labels.id;
-    options.label_names = (const char *const *)labels.name;
-    if (st == ST_OK) st = recipe_apply(recipe, &labels, &all, &options);
-    if (st == ST_OK) st = checkpoint_open(p->checkpoint, recipe->key, &checkpoint);
-    p->good |= st == ST_OK;
+    enum status st = checkpoint_open(p->checkpoint, p->options->recipe.key, &checkpoint);
+    p->good |= st != ST_FORMAT;
     if (st == ST_OK) st = checkpoint_hash(&checkpoint);
-    if (st == ST_OK) st = write_model(p, &checkpoint, &options);
+    if (st == ST_OK) st = write_model(p, &checkpoint, &p->making.options);
     checkpoint_release(&checkpoint);
-    labels_release(&labels);
-    mem_free(all);
-    mem_free(preprocess);
     return st;
 }
 
@@ -356,8 +390,7 @@ static enum status keep_or_drop(const struct pull *p, enum status st) {
         return st;
     }
     snprintf(why, sizeof why, "%.799s", fail_message());
-    return fail(st == ST_USAGE ? ST_FORMAT : st, "%s; the checkpoint is kept, %s", why,
-                p->checkpoint);
+    return fail(st, "%s; the checkpoint is kept, %s", why, p->checkpoint);
 }
 
 static enum status pull_locked(struct pull *p) {
@@ -380,14 +413,19 @@ static enum status name_paths(struct pull *p, const char *folder) {
     return p->target && p->work && p->lock_path && p->made ? ST_OK : ST_NOMEM;
 }
 
-/* A model of that name is there: by --sha256 it is asked what it was made of. */
+/* Something of that name is there: a model, which by --sha256 is asked what it was made of. */
 static enum status is_here(const struct pull *p) {
     const char *wanted = p->options->sha256;
     struct model_info info = {0};
     struct h5 *file = NULL;
-    enum status st = wanted ? h5_open(p->target, &file) : ST_OK;
+    enum status st = h5_open(p->target, &file);
     if (file) st = model_info_read(file, &info);
     if (file && h5_close(&file) != ST_OK && st == ST_OK) st = ST_IO;
+    if (st != ST_OK) {
+        char why[800];
+        snprintf(why, sizeof why, "%s", fail_message());
+        st = fail(st, "%s; no model, but in its place (--force puts one there)", why);
+    }
     if (st == ST_OK && wanted && !*info.source_sha256)
         st = fail(ST_FORMAT,
                   "%s: is here already, but does not say the SHA-256 of what it was made of "
@@ -408,10 +446,14 @@ static enum status is_here(const struct pull *p) {
 enum status pull_model(const struct catalog_entry *entry, const struct pull_options *options) {
     struct pull p = {.entry = entry, .options = options, .lock = -1};
     char *folder = model_folder();
+    struct stat info;
     enum status st = folder ? name_paths(&p, folder) : ST_IO;
     p.file = catalog_file(entry);
     p.from = options->from ? options->from : entry->address;
     p.local = options->from && !is_address(options->from);
+    if (st == ST_OK) st = prepare(&p);
+    if (st == ST_OK && stat(p.target, &info) == 0 && S_ISDIR(info.st_mode))
+        st = fail(ST_IO, "%s: is a folder, where the model would be", p.target);
     if (st == ST_OK && !options->force && access(p.target, F_OK) == 0) {
         st = is_here(&p);
     } else {
@@ -419,6 +461,7 @@ enum status pull_model(const struct catalog_entry *entry, const struct pull_opti
         if (st == ST_OK) st = pull_locked(&p);
         leave(&p);
     }
+    making_release(&p.making);
     mem_free(p.target);
     mem_free(p.work);
     mem_free(p.lock_path);

@@ -17,6 +17,7 @@ static enum status parse_activation(const char *value, void *field) {
     return fail(ST_USAGE, "gelu, gelu_tanh or quick_gelu");
 }
 
+#define LINE_MOST   1000
 #define ROW(member) offsetof(struct recipe, member)
 
 static const struct cli_option rows[] = {
@@ -51,11 +52,22 @@ static enum status read_labels(const char *name, struct labels *out) {
     return labels_builtin(out, name);
 }
 
+enum status recipe_check_line(const char *option, const char *value) {
+    if (value && !utf8_is_line(value))
+        return fail(ST_USAGE, "option --%s: want one line of UTF-8, without control characters",
+                    option);
+    if (value && strlen(value) > LINE_MOST)
+        return fail(ST_USAGE, "option --%s: has %zu bytes, want at most %d", option, strlen(value),
+                    LINE_MOST);
+    return ST_OK;
+}
+
 enum status recipe_apply(const struct recipe *recipe, struct labels *labels, const char ***words,
                          struct convert_options *out) {
     static const enum dtype dtypes[] = {DT_F32, DT_F16, DT_BF16};
     const struct cli_list *more = &recipe->preprocess;
     size_t count = out->preprocess_count;
+    TRY(recipe_check_line("license", recipe->license));
     if (recipe->arch) out->arch = recipe->arch;
     if (recipe->activation) out->activation = recipe->activation;
     if (recipe->license) out->license = recipe->license;
@@ -68,6 +80,7 @@ enum status recipe_apply(const struct recipe *recipe, struct labels *labels, con
         (*words)[count + i] = more->items[i];
     out->preprocess = *words;
     out->preprocess_count = count + more->count;
+    TRY(convert_check_options(out));
     if (!recipe->labels) return ST_OK;
     labels_release(labels);
     TRY(read_labels(recipe->labels, labels));

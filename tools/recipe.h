@@ -27,6 +27,9 @@ struct cli_group recipe_group(struct recipe *recipe);
 enum status recipe_apply(const struct recipe *recipe, struct labels *labels, const char ***words,
                          struct convert_options *out) MUST_CHECK;
 
+/* ST_USAGE: the value of --option, or NULL, is no line of up to 1000 bytes that can be shown. */
+enum status recipe_check_line(const char *option, const char *value) MUST_CHECK;
+
 /* ST_USAGE when the recipe gives labels for another number of classes. */
 enum status recipe_check(const struct recipe *recipe, const struct convert_options *options,
                          const struct conversion *conversion) MUST_CHECK;

@@ -228,6 +228,8 @@ void checkpoint_release(struct checkpoint *checkpoint) {
     mem_free(checkpoint->config_json);
     mem_free(checkpoint->preprocessor_json);
     mem_free(checkpoint->converter_json);
+    mem_free(checkpoint->backbone_json);
+    mem_free(checkpoint->classifier);
     mem_free(checkpoint->wrapper);
     mem_free(checkpoint->aside);
     for (size_t i = 0; i < checkpoint->shard_count; i++)

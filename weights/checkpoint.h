@@ -23,8 +23,10 @@ struct checkpoint {
     char *config_json;       /* text of config.json beside the weights, or NULL; owned */
     char *preprocessor_json; /* text of preprocessor_config.json, or NULL; owned */
     char *converter_json;    /* text of keras_hub's ImageConverter's config, or NULL; owned */
-    char sha256[65];         /* of the weight file(s), hexadecimal; "" until checkpoint_hash */
-    void *map;               /* the file, mapped; NULL when shards hold the tensors */
+    char *backbone_json;     /* text of the arguments of keras_hub's backbone, or NULL; owned */
+    char *classifier; /* keras_hub's class of the model, where it has a head; or NULL; owned */
+    char sha256[65];  /* of the weight file(s), hexadecimal; "" until checkpoint_hash */
+    void *map;        /* the file, mapped; NULL when shards hold the tensors */
     size_t map_size;
     void *memory;    /* mem_free'd with it: what the reader had to unpack; or NULL */
     const char *key; /* which of several models, as given to checkpoint_open; or NULL */

@@ -2,6 +2,7 @@
 #include "weights/checkpoint_folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,6 +82,7 @@ enum status checkpoint_folder(const char *folder, char **weights, char **aside) 
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
                                         "tf_model.h5",       "model.weights.h5",
                                         "model.weights.json"};
+    if (access(folder, R_OK | X_OK) != 0) return fail(ST_IO, "%s: %s", folder, strerror(errno));
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *path = str_format("%s/%s", folder, names[i]);
         if (!path) return ST_NOMEM;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "weights/temporary.h"
 #include "weights/convert_plan.h"
 
 #define CHECK_CHUNK ((size_t)16384) /* elements widened at a time */
@@ -157,6 +158,7 @@ enum status convert_write(const struct checkpoint *checkpoint,
                     dtype_name(options->dtype));
     part = str_format("%s.part-%ld", path, (long)getpid());
     if (!part) return ST_NOMEM;
+    temporary_add(part);
     st = h5_create(part, &file);
     if (st == ST_OK) {
         st = write_model(file, options, conversion, path);
@@ -172,6 +174,7 @@ enum status convert_write(const struct checkpoint *checkpoint,
     }
     if (st == ST_OK && rename(part, path) != 0) st = fail(ST_IO, "%s: %s", path, strerror(errno));
     if (st != ST_OK) unlink(part);
+    temporary_forget(part);
     mem_free(part);
     return st;
 }

@@ -50,6 +50,9 @@ struct conversion {
     size_t output_count;
 };
 
+/* ST_USAGE: options that are wrong whatever the checkpoint is: --arch, --preprocess. */
+enum status convert_check_options(const struct convert_options *options) MUST_CHECK;
+
 /*
  * Plans the conversion: everything but the writing. ST_SHAPE lists all that is missing, extra or
  * of another shape.

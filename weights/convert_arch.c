@@ -51,7 +51,8 @@ static enum status named_row(struct plan *plan, const char *name, const char *fr
     plan->arch = architecture_find(name);
     if (!plan->arch)
         return fail(ST_USAGE,
-                    "%s: %s says '%.80s', which is no architecture known here; see --list-names",
+                    "%s: %s says '%.80s', which is no architecture known here (vitrine convert "
+                    "--list-names)",
                     plan->checkpoint->weights_path, from, name);
     if (!architecture_preprocess(name, &spec, &tag))
         return fail(ST_USAGE, "%s: %s says '%.80s': timm has %s, but no weights of that tag",
@@ -76,5 +77,6 @@ enum status plan_choose_architecture(struct plan *plan) {
     if (plan->origin == &names_torchvision) return plan_note(plan, "architecture_from", own);
     TRY(match_shapes(plan, plan->transformers_config));
     if (plan->transformers_config) return plan_note(plan, "architecture_from", CONFIG);
-    return plan_note(plan, "architecture_from", plan->arch ? own : plan->out->family->without_row);
+    return plan_note(plan, "architecture_from",
+                     plan->arch ? own : plan->out->family->without_row(plan));
 }

@@ -20,12 +20,37 @@ enum status plan_parse_files(struct plan *plan) {
     else if (c->preprocessor_json)
         TRY(json_parse(c->preprocessor_json, strlen(c->preprocessor_json),
                        "preprocessor_config.json", &plan->processor));
+    if (c->backbone_json)
+        TRY(json_parse(c->backbone_json, strlen(c->backbone_json), CONFIG, &plan->backbone));
     bool timm = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "architecture")) ||
                 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(plan->config, "model_args"));
     bool hub = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(plan->config, "model_type"));
     plan->timm_config = timm && plan->origin->kind == ORIGIN_PLAIN;
     plan->transformers_config = hub && plan->origin->kind == ORIGIN_TRANSFORMERS;
     return ST_OK;
+}
+
+const char *plan_config_class(const struct plan *plan) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(plan->config, "architectures");
+    return plan->transformers_config ? cJSON_GetStringValue(cJSON_GetArrayItem(list, 0)) : NULL;
+}
+
+enum status plan_claim_number(struct plan *plan, const cJSON *object, const char *key,
+                              int tensors) {
+    int value = -1;
+    TRY(json_int(object, CONFIG, key, 0, (int)CONVERT_MAX_DIM, &value));
+    if (value >= 0 && value != tensors)
+        problems_add(&plan->problems, CONFIG ": %s says %d, the tensors %d", key, value, tensors);
+    return ST_OK;
+}
+
+void plan_claim_head(struct plan *plan) {
+    const char *class = plan_config_class(plan);
+    if (plan->options->arch || plan->out->classes) return;
+    if (!class) class = plan->checkpoint->classifier;
+    if (class && (class == plan->checkpoint->classifier || strstr(class, "ForImageClassification")))
+        problems_add(&plan->problems,
+                     "the classifier's weight and bias are missing, which %.60s has", class);
 }
 
 static enum status activation_word(const char *word, const char *from, enum vit_activation *out) {

@@ -28,17 +28,20 @@ enum status plan_labels(struct plan *plan) {
     const cJSON *names = cJSON_GetObjectItemCaseSensitive(plan->config, "id2label"), *item;
     struct conversion *out = plan->out;
     int count = 0;
+    if (plan->transformers_config && names && !cJSON_IsNull(names) && !cJSON_IsObject(names) &&
+        !plan->options->label_count)
+        return fail(ST_FORMAT, CONFIG ": id2label is no object of names: give --labels");
     if (!plan->transformers_config || !cJSON_IsObject(names) || out->classes == 0 ||
         plan->options->label_count)
         return ST_OK;
     const cJSON *by_index = names->child; /* usually in order: no search for every class */
     cJSON_ArrayForEach(item, names) count++;
-    if (unnamed(name_of(names, 0), 0)) return ST_OK;
     if (count != out->classes)
         return fail(ST_FORMAT,
                     CONFIG ": id2label names %d classes, the tensors have %d: give "
                            "--labels",
                     count, out->classes);
+    if (unnamed(name_of(names, 0), 0)) return ST_OK;
     out->label_names = mem_zalloc((size_t)count, sizeof *out->label_names);
     if (!out->label_names) return ST_NOMEM;
     for (int i = 0; i < count; i++, by_index = by_index ? by_index->next : NULL) {

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BIAS_TABLE "relative_position_bias_table"
+
 /* A used tensor before its parts are put together. */
 struct mapped {
     struct name_result to;
@@ -173,6 +175,24 @@ static void map_name(const struct plan *plan, const struct tensor *tensor, bool 
         to->reason = "the head reads a layer that is dropped";
     if (to->fate == NAME_USE && to->reason) to->fate = NAME_DROP;
     if (tensor->unused) to->fate = NAME_DROP;
+}
+
+/* A graph whose exporter folded bias tables keeps what it adds, (1, H, T, T), and no table. */
+static enum status check_folded(const struct plan *plan) {
+    const struct checkpoint *c = plan->checkpoint;
+    char text[96];
+    if (plan->origin->family != NAMES_VIT) return ST_OK; /* a Swin's is unfolded by its reader */
+    for (size_t i = 0; i < c->count; i++) {
+        const struct tensor *t = &c->tensors[i];
+        const size_t length = strlen(t->name), end = strlen(BIAS_TABLE);
+        if (length < end || strcmp(t->name + length - end, BIAS_TABLE) != 0 || t->rank < 3)
+            continue;
+        return fail(ST_FORMAT,
+                    "%s: the relative-position bias is folded, as torch.onnx does (%.160s is %s, "
+                    "no table); convert the checkpoint that it was exported from",
+                    c->weights_path, t->name, shape_text(t->dims, t->rank, text, sizeof text));
+    }
+    return ST_OK;
 }
 
 /* One row a tensor; the used ones go into mapped (*count). */
@@ -401,6 +421,7 @@ static enum status plan_all(struct plan *plan) {
     const struct convert_family *family = families[plan->origin->family];
     plan->out->family = family;
     plan->out->origin = plan->origin->title;
+    TRY(check_folded(plan));
     TRY(plan_names(plan));
     TRY(family->shapes(plan));
     family->demand(plan);
@@ -409,9 +430,12 @@ static enum status plan_all(struct plan *plan) {
     TRY(plan_parse_files(plan));
     TRY(plan_choose_architecture(plan));
     TRY(family->settle(plan));
+    plan_claim_head(plan);
+    TRY(plan_problems(plan));
     TRY(plan_settle_preprocess(plan));
     TRY(plan_labels(plan));
     TRY(family->check(plan->out, plan->checkpoint->weights_path));
+    TRY(plan_check_cost(plan));
     TRY(plan_check_values(plan));
     TRY(plan_problems(plan));
     return plan_info(plan);
@@ -427,5 +451,6 @@ enum status convert_plan(const struct checkpoint *checkpoint, const struct conve
     mem_free(plan.prefix);
     cJSON_Delete(plan.config);
     cJSON_Delete(plan.processor);
+    cJSON_Delete(plan.backbone);
     return st;
 }

@@ -4,6 +4,7 @@
  *   convert_plan.c         names -> rows and outputs; the flow; all faults in one list
  *   convert_vit.c          shapes -> config, the tensors demanded, rows of the architecture table
  *   convert_vit_config.c   what tensors do not say: heads, eps, pool, positions' grid
+ *   convert_vit_claims.c   what its files say, held against its tensors
  *   convert_swin.c         the same two of a Swin
  *   convert_swin_config.c  what its tensors do not say: windows, the picture's size
  *   convert_files.c        the config files
@@ -11,6 +12,7 @@
  *   convert_keras.c        how keras_hub prepares pictures
  *   convert_arch.c         which row of the architecture table
  *   convert_preprocess.c   the preprocessing, by config files, table row and --preprocess
+ *   convert_cost.c         sizes that nobody could run
  *   convert_labels.c       the classes' names, by config.json
  *   convert.c              values checked, model file written
  */
@@ -65,14 +67,16 @@ struct plan {
     /* convert_files.c, convert_arch.c: the config files, and what they said. */
     struct cJSON *config, *processor; /* owned; NULL without. transformers' or keras_hub's */
     bool timm_config, transformers_config;
+    struct cJSON *backbone;          /* owned: the arguments of keras_hub's backbone, or NULL */
     const struct architecture *arch; /* the row that applies, or NULL */
     const char *arch_name;           /* with its tag, if it was given one */
 };
 
 /* What differs between ViT and Swin. */
 struct convert_family {
-    const char *name;        /* "vit" */
-    const char *without_row; /* what says the rest where no row of the table applies */
+    const char *name; /* "vit" */
+    /* What says the rest where no row of the table applies. */
+    const char *(*without_row)(const struct plan *plan);
     /* The config, as far as shapes tell it. Faults go to plan->problems where others may follow. */
     enum status (*shapes)(struct plan *plan);
     /* plan_expect for every tensor that the config demands. */
@@ -89,9 +93,12 @@ struct convert_family {
     enum status (*write)(struct h5 *file, const struct conversion *c);
 };
 extern const struct convert_family convert_vit, convert_swin;
+const char *convert_vit_without_row(const struct plan *plan);
 enum status convert_vit_settle(struct plan *plan) MUST_CHECK;
 /* The table of relative-position bias, shared or the first block's that has one; NULL: none. */
 const struct conversion_tensor *convert_vit_bias(const struct plan *plan);
+/* ST_SHAPE with all that the files say and the tensors are not. */
+enum status convert_vit_claims(struct plan *plan) MUST_CHECK;
 enum status convert_swin_settle(struct plan *plan) MUST_CHECK;
 /* The first output layers.STAGE.blocks.N.<below>, whichever block has it; NULL: none. */
 struct conversion_tensor *convert_swin_find(const struct plan *plan, int stage, const char *below);
@@ -124,6 +131,13 @@ enum status plan_choose_architecture(struct plan *plan) MUST_CHECK;
  */
 enum status plan_timm_settings(struct plan *plan, const char *const *known, size_t count,
                                const char **pool, const char **act) MUST_CHECK;
+/* The class that config.json of transformers was saved by, or NULL. */
+const char *plan_config_class(const struct plan *plan);
+/* A number of config.json, where it says it, and what the tensors say: a fault where they differ. */
+enum status plan_claim_number(struct plan *plan, const struct cJSON *object, const char *key,
+                              int tensors) MUST_CHECK;
+/* A fault where the files say a classifier and the tensors have no head. */
+void plan_claim_head(struct plan *plan);
 /* --activation, else config.json's word (NULL: none), else *out stays. */
 enum status plan_activation(const struct plan *plan, const char *word,
                             enum vit_activation *out) MUST_CHECK;
@@ -152,6 +166,8 @@ bool plan_crop_share(int crop, int resize, double *out);
 /* --preprocess input_size=N or HxW; 0, 0 when it was not given. */
 enum status plan_input_size(const struct plan *plan, int *height, int *width) MUST_CHECK;
 
+/* ST_USAGE, ST_FORMAT: one picture is beyond what the self-test can run. */
+enum status plan_check_cost(const struct plan *plan) MUST_CHECK;
 /* Every value finite and inside what options->dtype holds; all tensors with a fault are named. */
 enum status plan_check_values(struct plan *plan) MUST_CHECK;
 

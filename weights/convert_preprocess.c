@@ -31,8 +31,8 @@ static const char *const kernels[] = {"nearest", "box",     "bilinear",
                                       "hamming", "bicubic", "lanczos"};
 static const char *const roundings[] = {"half_even", "floor"};
 
-static enum status json_triple(const cJSON *object, const char *file, const char *key,
-                               double *out) {
+static enum status json_triple(const cJSON *object, const char *file, const char *key, double lo,
+                               double hi, double *out) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, key);
     if (!list) return ST_OK;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3)
@@ -41,6 +41,9 @@ static enum status json_triple(const cJSON *object, const char *file, const char
         const cJSON *item = cJSON_GetArrayItem(list, i);
         if (!cJSON_IsNumber(item))
             return fail(ST_FORMAT, "%s: %s are not three numbers", file, key);
+        if (!(item->valuedouble >= lo && item->valuedouble <= hi))
+            return fail(ST_FORMAT, "%s: %s has %g, want %g to %g", file, key, item->valuedouble, lo,
+                        hi);
         out[i] = item->valuedouble;
     }
     return ST_OK;
@@ -60,13 +63,13 @@ static enum status timm_preprocess(const cJSON *cfg, struct preprocess_spec *out
     const char *mode = "center", *kernel = "bicubic";
     double size[3] = {3, out->height, out->width};
     *out = defaults;
-    TRY(json_triple(cfg, CONFIG, "input_size", size));
-    TRY(json_triple(cfg, CONFIG, "mean", out->mean));
-    TRY(json_triple(cfg, CONFIG, "std", out->std));
+    TRY(json_triple(cfg, CONFIG, "input_size", 1, CONFIG_MAX_SIDE, size));
+    TRY(json_triple(cfg, CONFIG, "mean", -1000, 1000, out->mean));
+    TRY(json_triple(cfg, CONFIG, "std", 1e-6, 1000, out->std));
     TRY(json_double(cfg, CONFIG, "crop_pct", 0.01, 4, &out->crop_pct));
     TRY(json_word(cfg, CONFIG, "crop_mode", &mode));
     TRY(json_word(cfg, CONFIG, "interpolation", &kernel));
-    if (size[0] != 3 || !(size[1] >= 1 && size[1] <= 16384 && size[2] >= 1 && size[2] <= 16384))
+    if (size[0] != 3)
         return fail(ST_FORMAT, CONFIG ": input_size is (%g, %g, %g), want (3, height, width)",
                     size[0], size[1], size[2]);
     if (!listed(mode, modes, COUNT_OF(modes)))
@@ -133,8 +136,8 @@ static enum status processor_values(const cJSON *p, struct preprocess_spec *out)
     if (!cJSON_GetObjectItemCaseSensitive(p, "image_mean") ||
         !cJSON_GetObjectItemCaseSensitive(p, "image_std"))
         return fail(ST_FORMAT, PROCESSOR ": has no image_mean or no image_std");
-    TRY(json_triple(p, PROCESSOR, "image_mean", out->mean));
-    return json_triple(p, PROCESSOR, "image_std", out->std);
+    TRY(json_triple(p, PROCESSOR, "image_mean", -1000, 1000, out->mean));
+    return json_triple(p, PROCESSOR, "image_std", 1e-6, 1000, out->std);
 }
 
 static enum status transformers_preprocess(const cJSON *p, struct preprocess_spec *out) {
@@ -255,6 +258,20 @@ static enum status overrides(const struct convert_options *options, struct prepr
         set[key] = true;
     }
     return ST_OK;
+}
+
+enum status convert_check_options(const struct convert_options *options) {
+    struct preprocess_spec spec = {0};
+    bool set[KEYS] = {false};
+    const char *tag;
+    if (options->arch && !architecture_find(options->arch))
+        return fail(ST_USAGE,
+                    "--arch '%.80s' is no architecture known here (vitrine convert --list-names)",
+                    options->arch);
+    if (options->arch && !architecture_preprocess(options->arch, &spec, &tag))
+        return fail(ST_USAGE, "--arch '%.80s': timm has %s, but no weights of that tag",
+                    options->arch, architecture_find(options->arch)->name);
+    return overrides(options, &spec, set);
 }
 
 enum status plan_input_size(const struct plan *plan, int *height, int *width) {

@@ -379,6 +379,7 @@ enum status convert_swin_settle(struct plan *plan) {
     c->activation = plan->arch ? plan->arch->activation : ACT_GELU;
     TRY(settle_heads(plan));
     if (plan->timm_config) TRY(timm_settings(plan, &windows, &act));
+    if (plan->backbone) TRY(arguments_agree(plan, plan->backbone));
     if (plan->transformers_config && !plan->options->arch)
         TRY(transformers_settings(plan, &windows, &act));
     if (!act) act = plan->checkpoint->activation;

@@ -231,6 +231,15 @@ static bool row_differs(const struct plan *plan, const struct architecture *a, c
                  words[i].what, wants & words[i].flag ? "do not" : "do");
         return true;
     }
+    if (c->positions == POSITIONS_NONE || (!c->norm && !c->fc_norm)) {
+        snprintf(text, size, "%s, the tensors do not",
+                 c->positions ? a->flags & ARCH_FC_NORM ? "fc_norm" : "norm" : "positions");
+        return true;
+    }
+    if (!c->patch_bias && !c->pre_norm) {
+        snprintf(text, size, "a bias of the patches, the tensors do not");
+        return true;
+    }
     return c->patch_h != c->patch_w &&
            snprintf(text, size, "square patches, the tensors do not") > 0;
 }
@@ -295,7 +304,7 @@ static enum status write(struct h5 *file, const struct conversion *c) {
 
 const struct convert_family convert_vit = {
     .name = "vit",
-    .without_row = "the D/64 rule for heads",
+    .without_row = convert_vit_without_row,
     .shapes = config_from_shapes,
     .demand = demand,
     .differs = row_differs,

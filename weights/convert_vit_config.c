@@ -124,6 +124,13 @@ static enum status check_width(const struct plan *plan, size_t width) {
     return ST_OK;
 }
 
+const char *convert_vit_without_row(const struct plan *plan) {
+    const cJSON *args = cJSON_GetObjectItemCaseSensitive(plan->config, "model_args");
+    const bool told = plan->timm_config && cJSON_GetObjectItemCaseSensitive(args, "num_heads");
+    if (head_width(plan) || convert_vit_bias(plan)) return "the tensors' shapes";
+    return told ? CONFIG : "the D/64 rule for heads";
+}
+
 static enum status settle_heads(struct plan *plan, struct vit_config *c) {
     const size_t width = head_width(plan);
     const int told = plan_axis(convert_vit_bias(plan), 1);
@@ -278,6 +285,11 @@ static enum status settle_bias(struct plan *plan) {
     const int side = square_root(offsets);
     bool found = false;
     TRY(grid_by_size(plan, offsets, rows_of_offsets, &found));
+    if (!found && offsets % 2 == 0)
+        return fail(ST_SHAPE,
+                    "%s: %s has %zu rows, which are no square of offsets behind %zu for prefix "
+                    "tokens, nor those of any map: they are always odd",
+                    plan->checkpoint->weights_path, table->part[0]->name, rows, extra);
     if (!found && side % 2 == 0)
         return fail(ST_USAGE,
                     "%s: %s has %zu rows, which are no square of offsets behind %zu for prefix "
@@ -344,6 +356,7 @@ enum status convert_vit_settle(struct plan *plan) {
     TRY(vit_config_relative(c) ? settle_bias(plan) : settle_positions(plan));
     TRY(settle_image(plan));
     settle_resample(plan);
+    TRY(convert_vit_claims(plan));
     plan->out->image_h = c->image_h;
     plan->out->image_w = c->image_w;
     plan->out->classes = c->classes;

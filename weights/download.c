@@ -305,7 +305,11 @@ static enum status fail_curl(const struct transfer *t, CURLcode code) {
         return fail(ST_IO, "%s: redirects more than %d times, at last to %s", d->address,
                     REDIRECTS_MOST, where ? where : "?");
     case CURLE_URL_MALFORMAT: return fail(ST_USAGE, "%s: is no address", d->address);
+    case CURLE_WEIRD_SERVER_REPLY:
+        return fail(ST_IO, "%s: the server's answer is no HTTP", d->address);
     case CURLE_UNSUPPORTED_PROTOCOL:
+        if (strstr(why, "HTTP/0.9"))
+            return fail(ST_IO, "%s: the server's answer is no HTTP", d->address);
         if (where && strcmp(where, d->address) != 0)
             return fail(ST_IO, "%s: leads to %s, want https", d->address, where);
         return fail(ST_IO, "%s: leads to something that is not https", d->address);
@@ -417,6 +421,7 @@ static enum status attempt(const struct download *d, int fd, bool anew, bool *cu
     struct transfer t = {.download = d, .fd = fd, .range = -1};
     bool noted = note_read(d->path, &t.old);
     enum status st = ST_OK;
+    long answer = 0;
     CURLcode code;
     t.have = t.done = anew ? 0 : usable(d, fd, &t.old, noted);
     if (d->again && t.have == t.old.size) t.have = t.done = 0;
@@ -429,6 +434,8 @@ static enum status attempt(const struct download *d, int fd, bool anew, bool *cu
         if (!t.curl) return fail(ST_NOMEM, "libcurl could not be started");
         code = perform(&t);
         st = judge(&t, code);
+        curl_easy_getinfo(t.curl, CURLINFO_RESPONSE_CODE, &answer);
+        out->answer = (int)answer;
         *cut = st != ST_OK && t.st == ST_OK && !t.stalled && t.begun && code != CURLE_OK && t.came;
         *restart = t.restart;
         curl_easy_cleanup(t.curl);

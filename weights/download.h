@@ -26,6 +26,7 @@ struct download {
 struct download_result {
     uint64_t size;      /* of the whole file */
     uint64_t kept;      /* bytes that were there before */
+    int answer;         /* the server's last status; 0: it was not asked, or said nothing */
     bool changed;       /* there was a part, but of another file: begun anew */
     char announced[65]; /* the SHA-256 that the model hub says (X-Linked-Etag), or "" */
 };

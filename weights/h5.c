@@ -32,6 +32,15 @@ const char *h5_reason(void) {
     return text[0] ? text : "no reason given";
 }
 
+const char *h5_write_reason(const struct h5 *file) {
+    static const char block[65536];
+    const off_t end = lseek(file->fd, 0, SEEK_END);
+    ssize_t wrote = 0;
+    for (int i = 0; end >= 0 && wrote >= 0 && i < 16; i++) /* beyond what a file system kept back */
+        wrote = pwrite(file->fd, block, sizeof block, end + i * (off_t)sizeof block);
+    return wrote < 0 ? strerror(errno) : h5_reason();
+}
+
 /*
  * Reads a string reference as it is stored: the source and the destination of this "conversion" are
  * the same 16 bytes.
@@ -370,7 +379,7 @@ enum status h5_close(struct h5 **file) {
     enum status st = ST_OK;
     if (!*file) return ST_OK;
     if ((*file)->writable && H5Fflush((*file)->id, H5F_SCOPE_LOCAL) < 0)
-        st = fail(ST_IO, "%s: cannot be written (%s)", (*file)->name, h5_reason());
+        st = fail(ST_IO, "%s: cannot be written (%s)", (*file)->name, h5_write_reason(*file));
     if (H5Fclose((*file)->id) < 0 && st == ST_OK)
         st = fail(ST_IO, "%s: cannot be closed (%s)", (*file)->name, h5_reason());
     discard(file);

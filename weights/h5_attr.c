@@ -215,7 +215,7 @@ static enum status set(struct h5 *file, const char *object, hid_t id, const char
     done = attribute >= 0 && H5Awrite(attribute, memory, data) >= 0;
     if (!done)
         (void)fail(ST_IO, "%s: %s: attribute %s cannot be written (%s)", file->name, object, name,
-                   h5_reason());
+                   h5_write_reason(file));
     if (attribute >= 0) H5Aclose(attribute);
     if (space >= 0) H5Sclose(space);
     return done ? ST_OK : ST_IO;

@@ -373,7 +373,8 @@ static enum status create_data(struct h5 *file, const char *path, hid_t type, in
     *out = ready && space >= 0
                ? H5Dcreate2(file->id, path, type, space, H5P_DEFAULT, create, H5P_DEFAULT)
                : -1;
-    if (*out < 0) (void)fail(ST_IO, "%s: %s: cannot be made (%s)", file->name, path, h5_reason());
+    if (*out < 0)
+        (void)fail(ST_IO, "%s: %s: cannot be made (%s)", file->name, path, h5_write_reason(file));
     if (space >= 0) H5Sclose(space);
     if (create >= 0) H5Pclose(create);
     return *out < 0 ? ST_IO : ST_OK;
@@ -402,7 +403,8 @@ enum status h5_write(struct h5 *file, const char *dataset, enum dtype dtype, int
     TRY(create_data(file, dataset, h5_type(file, dtype), rank, shape, NULL, &id));
     st = mark_bf16(file, dataset, id, dtype);
     if (st == ST_OK && H5Dwrite(id, h5_type(file, dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset, h5_reason());
+        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset,
+                  h5_write_reason(file));
     H5Dclose(id);
     return st;
 }
@@ -419,7 +421,8 @@ enum status h5_write_strings(struct h5 *file, const char *dataset, const char *c
     }
     TRY(create_data(file, dataset, file->text, 1, shape, NULL, &id));
     if (H5Dwrite(id, file->text, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings) < 0)
-        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset, h5_reason());
+        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset,
+                  h5_write_reason(file));
     H5Dclose(id);
     return st;
 }
@@ -474,7 +477,8 @@ enum status h5_append(struct h5 *file, const char *dataset, size_t rows, const v
     found.type = H5Dget_type(found.id);
     TRY_OUT(get_shape(file, dataset, &found));
     if (found.info.rank < 1 || !append_rows(found.id, found.type, &found, rows, data))
-        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset, h5_reason());
+        st = fail(ST_IO, "%s: %s: cannot be written (%s)", file->name, dataset,
+                  h5_write_reason(file));
 out:
     close_data(&found);
     return st;

@@ -25,7 +25,7 @@ static uint64_t little_endian(const uint8_t *bytes, int size) {
 static enum status settle(struct h5 *file) {
     struct stat info;
     if (H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0 || fstat(file->fd, &info) != 0)
-        return fail(ST_IO, "%s: cannot be written (%s)", file->name, h5_reason());
+        return fail(ST_IO, "%s: cannot be written (%s)", file->name, h5_write_reason(file));
     file->size = (uint64_t)info.st_size;
     file->heap_steps = 8 * file->size + 65536;
     file->window_size = 0;

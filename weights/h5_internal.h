@@ -46,6 +46,8 @@ struct h5 {
  * given".
  */
 const char *h5_reason(void);
+/* Why a write to the file failed, as a write behind its end shows: the file is then of no use. */
+const char *h5_write_reason(const struct h5 *file);
 
 /* Opens the group or dataset at an absolute path; *out is to be H5Oclose'd. Missing: `missing`. */
 enum status h5_open_object(struct h5 *file, const char *path, enum status missing,

@@ -16,6 +16,8 @@ static enum status scan(const char *text, size_t size, const char *file) {
     for (size_t i = 0; i < size; i++) {
         const char c = text[i];
         if (quoted && c == '\\') {
+            if (size - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
+                return fail(ST_FORMAT, "%s: a text in it holds a NUL (\\u0000)", file);
             i++;
         } else if (c == '"') {
             quoted = !quoted;
@@ -33,11 +35,18 @@ static enum status scan(const char *text, size_t size, const char *file) {
 
 enum status json_parse(const char *text, size_t size, const char *file, cJSON **out) {
     *out = NULL;
+    const char *end = text;
     TRY(scan(text, size, file));
-    *out = cJSON_ParseWithLength(text, size);
-    if (cJSON_IsObject(*out)) return ST_OK;
+    *out = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    while (*out && end < text + size && *end && strchr(" \t\r\n", *end))
+        end++;
+    if (cJSON_IsObject(*out) && end == text + size) return ST_OK;
+    const bool object = cJSON_IsObject(*out);
     cJSON_Delete(*out);
     *out = NULL;
+    if (object)
+        return fail(ST_FORMAT, "%s: goes on behind its JSON object, at byte %zu", file,
+                    (size_t)(end - text));
     return fail(ST_FORMAT, "%s: is not a JSON object", file);
 }
 

@@ -155,11 +155,24 @@ static enum status parse_config(struct checkpoint *out, const char *text, size_t
     return ST_OK;
 }
 
-static bool is_converter(const cJSON *json) {
-    const cJSON *class = cJSON_GetObjectItemCaseSensitive(json, "class_name");
+/* Whether an object's class_name, which may be NULL, ends so. */
+static bool named(const cJSON *class, const char *suffix) {
     const char *name = cJSON_IsString(class) ? class->valuestring : "";
-    const size_t length = strlen(name), suffix = strlen(CONVERTER);
-    return length >= suffix && strcmp(name + length - suffix, CONVERTER) == 0;
+    const size_t length = strlen(name), tail = strlen(suffix);
+    return length >= tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+static bool is_converter(const cJSON *json) {
+    return named(cJSON_GetObjectItemCaseSensitive(json, "class_name"), CONVERTER);
+}
+
+/* The text of an object into *out; the first that is found stays. */
+static enum status keep_text(const cJSON *json, char **out) {
+    if (*out) return ST_OK;
+    char *text = cJSON_PrintUnformatted(json);
+    *out = text ? str_copy(text) : NULL;
+    cJSON_free(text);
+    return *out ? ST_OK : ST_NOMEM;
 }
 
 /*
@@ -168,17 +181,13 @@ static bool is_converter(const cJSON *json) {
  */
 static enum status take_converter(struct checkpoint *out, const cJSON *json) {
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(json, "config");
-    char *text;
     while (cJSON_IsObject(config) && !is_converter(json)) {
         json = cJSON_GetObjectItemCaseSensitive(config, "image_converter");
         if (!json) json = cJSON_GetObjectItemCaseSensitive(config, "preprocessor");
         config = cJSON_GetObjectItemCaseSensitive(json, "config");
     }
     if (!cJSON_IsObject(config) || out->converter_json) return ST_OK;
-    text = cJSON_PrintUnformatted(config);
-    if (text) out->converter_json = str_copy(text);
-    cJSON_free(text);
-    return out->converter_json ? ST_OK : ST_NOMEM;
+    return keep_text(config, &out->converter_json);
 }
 
 /* {"config": {"pooling": ..., "backbone": {"config": {"layer_norm_epsilon": ...}}}} or without. */
@@ -192,6 +201,13 @@ static enum status take_config(struct checkpoint *out, const char *text, size_t 
     const cJSON *backbone = cJSON_GetObjectItemCaseSensitive(config, "backbone"), *eps;
     enum status st = take_converter(out, json);
     if (backbone) config = cJSON_GetObjectItemCaseSensitive(backbone, "config");
+    if (st == ST_OK && cJSON_IsObject(config) && (backbone || named(class, "Backbone")))
+        st = keep_text(config, &out->backbone_json);
+    if (st == ST_OK && named(class, "ImageClassifier")) {
+        mem_free(out->classifier);
+        out->classifier = str_copy(class->valuestring);
+        if (!out->classifier) st = ST_NOMEM;
+    }
     eps = cJSON_GetObjectItemCaseSensitive(config, "layer_norm_epsilon");
     if (cJSON_IsNumber(eps) && eps->valuedouble >= 1e-15 && eps->valuedouble <= 0.1)
         out->norm_eps = eps->valuedouble;

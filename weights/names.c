@@ -21,6 +21,12 @@ static const struct {
     {"layers/patching_and_embedding/",
      "this is KerasCV's ViT, whose layers are told by their order alone, which is not converted"},
     {"positional_embedding/", "this is a ViT of keras-cv-attention-models, which is not converted"},
+    {"vi_t_backbone/vit_encoder/",
+     "this is keras_hub's ViT as one legacy file (model.save of .h5), which is not converted: save "
+     "it as .keras, .weights.h5 or a preset"},
+    {"swin_transformer_backbone/",
+     "this is keras_hub's Swin as one legacy file (model.save of .h5), which is not converted: "
+     "save it as .keras, .weights.h5 or a preset"},
     {"layers/dei_t_embeddings/", "this is keras_hub's DeiT, which is not converted"},
     {"layers/dei_t_backbone/", "this is keras_hub's DeiT, which is not converted"},
     {"layers/dinov2_embedding/", "this is keras_hub's DINOv2, which is not converted"},

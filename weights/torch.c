@@ -35,9 +35,11 @@ static struct torch_storage *find_storage(const struct torch_file *file, const c
     return bsearch(&wanted, file->storages, file->count, sizeof wanted, by_key);
 }
 
-const struct torch_storage *torch_storage_find(const struct torch_file *file, const char *key,
-                                               size_t size) {
-    return find_storage(file, key, size);
+const struct torch_storage *torch_storage_use(const struct torch_file *file, const char *key,
+                                              size_t size) {
+    struct torch_storage *found = find_storage(file, key, size);
+    if (found) found->used = true;
+    return found;
 }
 
 /* ---- zip ------------------------------------------------------------------------------------- */
@@ -107,7 +109,7 @@ static enum status check_archive(const struct zip *zip, const struct zip_entry *
     if (order && (order->size != 6 || memcmp(order->data, "little", 6) != 0))
         return fail(ST_FORMAT, "%s: its numbers are of byte order '%.*s', want little", path,
                     (int)(order->size > 16 ? 16 : order->size), (const char *)order->data);
-    /* torch can be told to leave checksums out (0); those of the storages are not computed here. */
+    /* torch can be told to leave checksums out (0). */
     if (pickle->size > UINT32_MAX ||
         (pickle->crc && crc32(0, pickle->data, (uInt)pickle->size) != pickle->crc))
         return fail(ST_FORMAT, "%s: the checksum of its %s is wrong: the file is damaged", path,
@@ -126,9 +128,24 @@ static enum status zip_storages(const struct zip *zip, const struct zip_entry *p
             memcmp(e->name + root, "data/", 5) != 0)
             continue;
         file->storages[file->count++] =
-            (struct torch_storage){e->name + root + 5, e->name_length - root - 5, e->data, e->size};
+            (struct torch_storage){.key = e->name + root + 5,
+                                   .key_size = e->name_length - root - 5,
+                                   .bytes = e->data,
+                                   .size = e->size,
+                                   .crc = e->crc};
     }
     return ST_OK; /* sorted, as the entries are */
+}
+
+/* The bytes of the model's tensors are those that were written; torch itself does not look. */
+static enum status check_storages(const struct torch_file *file) {
+    for (size_t i = 0; i < file->count; i++) {
+        const struct torch_storage *s = &file->storages[i];
+        if (!s->used || !s->crc || crc32_z(0, s->bytes, s->size) == s->crc) continue;
+        return fail(ST_FORMAT, "%s: the checksum of storage %.*s is wrong: the file is damaged",
+                    file->path, (int)(s->key_size > 80 ? 80 : s->key_size), s->key);
+    }
+    return ST_OK;
 }
 
 static enum status parse_zip(struct checkpoint *out) {
@@ -143,6 +160,7 @@ static enum status parse_zip(struct checkpoint *out) {
     TRY_OUT(zip_storages(&zip, pickle, &file));
     TRY_OUT(pickle_load(&memory, pickle->data, pickle->size, file.path, &file.value, NULL));
     TRY_OUT(torch_tensors(&file, out));
+    TRY_OUT(check_storages(&file));
 out:
     pickle_release(&memory);
     mem_free(file.storages);

@@ -18,6 +18,8 @@ struct torch_storage {
     size_t key_size;
     const uint8_t *bytes; /* (size) */
     size_t size;
+    uint32_t crc; /* of the bytes, as the archive says; 0: it does not */
+    bool used;    /* by a tensor of the model */
 };
 
 struct torch_file {
@@ -36,9 +38,9 @@ struct torch_type {
 /* A GLOBAL of either; NULL for another. Untyped storages count in bytes. */
 const struct torch_type *torch_type_find(const struct pickle_value *global);
 
-/* torch.c: NULL when there is none of that key. */
-const struct torch_storage *torch_storage_find(const struct torch_file *file, const char *key,
-                                               size_t size);
+/* torch.c: NULL when there is none of that key; else it is used. */
+const struct torch_storage *torch_storage_use(const struct torch_file *file, const char *key,
+                                              size_t size);
 
 /* torch_rebuild.c: whether it is a tensor, of any kind; and such a tensor, described. */
 struct torch_view {

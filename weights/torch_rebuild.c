@@ -131,7 +131,7 @@ static enum status find_bytes(const struct torch_file *file, const char *name,
                     pickle_describe(id->list.items[1], text, sizeof text));
     }
     key = id->list.items[2];
-    storage = torch_storage_find(file, key->text.bytes, key->text.size);
+    storage = torch_storage_use(file, key->text.bytes, key->text.size);
     if (!storage)
         return fail(ST_FORMAT, "%s: storage %.*s of %s is not in the file", file->path,
                     (int)(key->text.size > 80 ? 80 : key->text.size), key->text.bytes, name);
