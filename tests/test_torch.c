@@ -113,31 +113,6 @@ static void test_golden(void **state) {
     }
 }
 
-/* Every cut is refused with a sentence, and none reads past the end (the sanitizers look on). */
-static void test_every_cut(void **state) {
-    static const char *const files[] = {"teacher",      "teacher_legacy",  "views",
-                                        "views_legacy", "views_p4_legacy", "training_legacy"};
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(files); i++) {
-        struct sample s = sample_golden(files[i]);
-        for (size_t cut = 0; cut < s.size; cut++) {
-            struct checkpoint c;
-            uint8_t *copy = malloc(cut ? cut : 1);
-            assert_non_null(copy);
-            memcpy(copy, s.bytes, cut);
-            forget_sentence();
-            enum status st = sample_parse(copy, cut, NULL, &c);
-            if (st != ST_FORMAT || strncmp(fail_message(), "file: ", 6) != 0)
-                print_message("%s cut at %zu: %d, %s\n", files[i], cut, st, fail_message());
-            assert_int_equal(st, ST_FORMAT);
-            assert_int_equal(strncmp(fail_message(), "file: ", 6), 0);
-            sample_release(&c);
-            free(copy);
-        }
-        free(s.bytes);
-    }
-}
-
 /* ---- pickles that lie ---------------------------------------------------------------------- */
 
 #define ODICT                 "ccollections\nOrderedDict\n)R"
@@ -471,29 +446,6 @@ static void test_archives(void **state) {
 }
 
 /* Two entries of one place: the second one's header lies within the first one's data. */
-/* A bit that changed in the bytes of a tensor is noticed: of each one of the model. */
-static void test_changed_bits(void **state) {
-    (void)state;
-    struct sample s = sample_golden("types");
-    struct checkpoint c;
-    size_t changed = 0;
-    assert_int_equal(sample_parse(s.bytes, s.size, NULL, &c), ST_OK);
-    for (size_t i = 0; i < c.count; i++) {
-        const size_t at = (size_t)(c.tensors[i].data - s.bytes);
-        struct checkpoint other;
-        if (at >= s.size || c.tensors[i].bytes == 0) continue; /* copied, or empty */
-        s.bytes[at] ^= 1;
-        assert_int_equal(sample_parse(s.bytes, s.size, NULL, &other), ST_FORMAT);
-        assert_non_null(strstr(fail_message(), "the checksum of storage"));
-        sample_release(&other);
-        s.bytes[at] ^= 1;
-        changed++;
-    }
-    assert_true(changed > 3);
-    sample_release(&c);
-    free(s.bytes);
-}
-
 static void test_overlap(void **state) {
     struct sample inner, s;
     struct zip zip;
@@ -613,11 +565,10 @@ static void test_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_every_cut),
-        cmocka_unit_test(test_pickles),      cmocka_unit_test(test_walks),
-        cmocka_unit_test(test_shared_state), cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_archives),     cmocka_unit_test(test_changed_bits),
-        cmocka_unit_test(test_overlap),      cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_pickles),
+        cmocka_unit_test(test_walks),   cmocka_unit_test(test_shared_state),
+        cmocka_unit_test(test_copies),  cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_overlap), cmocka_unit_test(test_shards),
         cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

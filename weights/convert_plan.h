@@ -133,7 +133,7 @@ enum status plan_timm_settings(struct plan *plan, const char *const *known, size
                                const char **pool, const char **act) MUST_CHECK;
 /* The class that config.json of transformers was saved by, or NULL. */
 const char *plan_config_class(const struct plan *plan);
-/* A number of config.json, where it says it, and what the tensors say: a fault where they differ. */
+/* A number of config.json, where it says it, and the tensors: a fault where they differ. */
 enum status plan_claim_number(struct plan *plan, const struct cJSON *object, const char *key,
                               int tensors) MUST_CHECK;
 /* A fault where the files say a classifier and the tensors have no head. */
