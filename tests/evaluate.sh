@@ -53,8 +53,9 @@ print(json.dumps(o, sort_keys=True))
 PY
 }
 same_numbers() { [ "$(numbers "$1")" = "$(numbers "$2")" ]; }
-# The rows of a .csv without paths.
-told() { sed 1d "$1" | cut -d, -f2-; }
+# The rows of a .csv, without the lines that say what they are of and how many; without paths.
+rows() { sed '1,2d;/^# end of [0-9]* images$/d' "$1"; }
+told() { rows "$1" | cut -d, -f2-; }
 same_rows() { [ "$(told "$1")" = "$(told "$2")" ]; }
 
 # ---- pictures: 6 of each class, some smooth and some noise; in the order of the folder --------------------------------
@@ -118,7 +119,7 @@ else
 fi
 # What classify says of the same files.
 "$bin" classify -q -m vit-cifar10 -k 3 -f csv folder >classified.csv
-check "as classify" cmp -s <(sed 1d classified.csv | cut -d, -f1-8) <(sed 1,2d folder.csv | cut -d, -f1-8)
+check "as classify" cmp -s <(sed 1d classified.csv | cut -d, -f1-8) <(rows folder.csv | cut -d, -f1-8)
 run folder -b 1 -t 1 -k 3 --predictions other.csv
 check "batch 1, one thread: the same bytes" cmp -s folder.csv other.csv
 run folder
@@ -175,12 +176,34 @@ run --merge part0.csv part1.csv
 check "a shard is missing" err_has "part0.csv: is shard 0 of 3, but 2 files are given"
 run --merge part0.csv part1.csv part1.csv
 check "a shard is there twice" err_has "part1.csv: is shard 1, as part1.csv is"
-head -c $(($(stat -c %s part1.csv) - 5)) part1.csv >short.csv
+head -n -1 part1.csv | head -c -5 >short.csv
 run --merge part0.csv short.csv part2.csv
-check "a shard is not finished" err_has "short.csv: ends within image"
-head -n -2 part1.csv >short.csv
-run --merge part0.csv short.csv part2.csv
-check "a shard lacks its last image" err_has "one of them is not finished"
+check "a shard ends within an image" err_has "short.csv: ends within image 20"
+for cut in 1 3 21; do
+    head -n -$cut part1.csv >short.csv
+    run --merge part0.csv short.csv part2.csv
+    check "a shard lacks its last $cut lines: refused" exits 1
+    check "a shard lacks its last $cut lines: said" err_has "--resume completes it"
+done
+head -n -21 one.csv >short.csv
+run --merge short.csv
+check "one file that is not finished" err_has "short.csv: is not finished"
+(cat part1.csv; tail -n 5 part1.csv) >long.csv
+run --merge part0.csv long.csv part2.csv
+check "lines behind the end" err_has "long.csv: has lines behind the one that says its end"
+(head -n -1 part1.csv; tail -n 5 part1.csv) >long.csv
+run --merge part0.csv long.csv part2.csv
+check "an image too many" err_has "long.csv: has more rows than the shards before it allow"
+sed '5,6d' part1.csv >long.csv
+run --merge part0.csv long.csv part2.csv
+check "an image too few" err_has "its last line says 20 images, 19 are there"
+sed '3,4d' one.csv >lacks.csv
+run all.tar -k 2 --predictions lacks.csv --resume
+check "rows with a gap are not resumed" exits 1
+head -n -1 one.csv | sed '3,4d' >lacks.csv
+run all.tar -k 2 --predictions lacks.csv --resume
+check "nor without their last line: refused" exits 2
+check "nor without their last line: said" err_has "lacks.csv: its image 1 is another one than the dataset's"
 run --merge part0.csv part1.csv part2.csv --predictions part1.csv
 check "a shard is not overwritten" exits 2
 
@@ -190,12 +213,12 @@ check "--limit: the first ones" cmp -s <(head -n 9 few.csv | sed 1,2d | cut -d, 
 run folder --limit 20 --shuffle-seed 3 -k 1 --predictions a.csv
 run folder --limit 20 --shuffle-seed 3 -k 1 --predictions b.csv
 check "--shuffle-seed: the same choice" cmp -s a.csv b.csv
-check "of 20" [ "$(sed 1,2d a.csv | wc -l)" = 20 ]
+check "of 20" [ "$(rows a.csv | wc -l)" = 20 ]
 run folder --limit 20 --shuffle-seed 4 -k 1 --predictions b.csv
 check "another seed, another choice" [ "$(sed 1,2d a.csv)" != "$(sed 1,2d b.csv)" ]
 printf 'cat\ndog\n' >two.txt
 run folder --classes-subset two.txt -k 0 --predictions b.csv
-check "--classes-subset: only these are predicted" [ "$(sed 1,2d b.csv | cut -d, -f5 | sort -u | tr '\n' ' ')" = "cat dog " ]
+check "--classes-subset: only these are predicted" [ "$(rows b.csv | cut -d, -f5 | sort -u | tr '\n' ' ')" = "cat dog " ]
 check "others are not counted" exits 1
 
 # ---- classes -------------------------------------------------------------------------------------------------------------
@@ -218,7 +241,7 @@ run bad -k 3 --predictions bad.csv -f json -o bad.json
 check "broken pictures: status" exits 1
 check "counted" grep -qE '"failed":[[:space:]]*3' bad.json
 check "named" [ "$(grep -c ',error,' bad.csv)" = 3 ]
-check "the good ones as before" cmp -s <(sed 1,2d folder.csv | cut -d, -f2-) <(sed 1,2d bad.csv | grep -v ',error,' | cut -d, -f2-)
+check "the good ones as before" cmp -s <(rows folder.csv | cut -d, -f2-) <(rows bad.csv | grep -v ',error,' | cut -d, -f2-)
 check "the numbers of the good ones" [ "$(python3 -c 'import json;a=json.load(open("bad.json"));b=json.load(open("folder.json"));print(all(a[k]==b[k] for k in ("top1","top5","ece","nll","macro_f1","confused","classes","bins")))')" = True ]
 head -c 30000 all.tar >cut.tar
 run cut.tar -k 1 --predictions cut2.csv
@@ -248,6 +271,55 @@ ln -s /dev/full full.csv
 run folder --predictions full.csv
 check "a full disk: status" exits 1
 check "a full disk: said" err_has "full.csv: cannot be written: No space left on device"
+
+# ---- two runs, one file ------------------------------------------------------------------------------------------------------
+"$bin" evaluate -q -m vit-cifar10 folder --image-size 160 -t 1 -b 1 --predictions both.csv >out 2>err &
+while [ "$(cat both.csv 2>/dev/null | wc -l)" -lt 6 ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
+run folder --predictions both.csv
+check "another run writes it: status" exits 1
+check "another run writes it: said" err_has "both.csv: is being written by another run"
+wait $!
+check "and ends as if alone" grep -q '^# end of 60 images$' both.csv
+
+# ---- nothing is overwritten --------------------------------------------------------------------------------------------------
+cp all.tar keep.tar && ln -s keep.tar keep.csv && cp two.txt keep.txt && cp folder/cat/00.ppm keep.ppm
+spares() { # INPUT ARGUMENT...: refused, and the input is as it was
+    local before
+    before=$(cksum <"$1")
+    run "${@:2}"
+    check "spares ${*:2}: status" exits 2
+    check "spares ${*:2}: the file" [ "$before" = "$(cksum <"$1")" ]
+}
+for option in -o --confusion --report; do
+    spares keep.tar keep.tar $option keep.tar
+    spares keep.txt folder --classes-subset keep.txt $option keep.txt
+    spares map.tsv folder --class-map map.tsv $option map.tsv
+    spares flat.csv folder --labels flat.csv $option flat.csv
+    spares one.csv --merge one.csv $option one.csv
+    spares keep.ppm folder $option keep.ppm
+done
+spares keep.tar keep.tar --predictions keep.csv
+for pair in "-o z.csv --confusion z.csv" "-o z.csv --report ./z.csv" "--confusion z.csv --predictions $PWD/z.csv"; do
+    # shellcheck disable=SC2086
+    run folder $pair
+    check "$pair: refused" exits 2
+    check "$pair: said" err_has "are one file, for two results"
+    check "$pair: not begun" [ ! -e z.csv ]
+done
+mkfifo waits.csv
+timeout 20 "$bin" evaluate -q -m vit-cifar10 folder --predictions waits.csv >out 2>err
+check "rows into a pipe that nobody reads: not waited for" [ $? != 124 ]
+
+# ---- nothing to count --------------------------------------------------------------------------------------------------------
+mkdir -p none/katze && cp folder/cat/00.ppm none/katze/ && cp folder/cat/01.ppm none/katze/
+run none -f json -o none.json
+check "no class of the model's: no numbers" [ "$(python3 -c 'import json;o=json.load(open("none.json"));print(o["top1"],o["nll"],o["ece"],o["macro_f1"])')" = "None None None None" ]
+run none
+check "no class of the model's: said" out_has '^top-1 +- '
+printf 'x' >none/katze/00.ppm && printf 'x' >none/katze/01.ppm
+mkdir -p "odd2/$(printf 'ev\033[31mil\ny')" && cp folder/cat/0*.ppm odd2/ev*/ && cp -r folder/dog odd2/
+run odd2
+check "control bytes of a class are shown by number" out_has 'ev.x1B.31mil.x0Ay'
 
 # ---- the confusion matrix ------------------------------------------------------------------------------------------------
 run folder --confusion matrix.csv

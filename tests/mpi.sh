@@ -77,7 +77,7 @@ with tarfile.open("all.tar", "w") as t:
 PY
 run 0 all.tar -m vit-fashion -k 2 --predictions one.csv -f json -o one.json
 check "one process" exits 1
-check "one process: all rows" [ "$(grep -c '' one.csv)" = $((2 + 999 * 2 + 4)) ]
+check "one process: all rows" [ "$(grep -c '' one.csv)" = $((2 + 999 * 2 + 4 + 1)) ]
 
 # ---- the same by several ---------------------------------------------------------------------------------------------------
 for n in 1 2 3 5; do

@@ -176,6 +176,26 @@ static void test_builtin_subsets(void **state) {
     labels_release(&imagenet);
 }
 
+/* Two labels that differ in their case alone, as Cardigan and cardigan of ImageNet do. */
+static void test_exact_label_first(void **state) {
+    const char *const called[] = {"Cardigan", "cardigan", "crane", "crane"};
+    const char *const their[] = {"a", "b", "c", "d"};
+    static const struct {
+        const char *text;
+        int class;
+    } cases[] = {{"Cardigan", 0}, {"cardigan", 1}, {"CARDIGAN", -1}, {"crane", -1}};
+    struct labels few;
+    struct class_map map;
+    enum class_match match;
+    (void)state;
+    demand(labels_set(&few, 4, their, called));
+    demand(class_map_open(&map, &few, 4, NULL));
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        assert_int_equal(class_map_find(&map, cases[i].text, &match), cases[i].class);
+    class_map_release(&map);
+    labels_release(&few);
+}
+
 /* The first five images of the ground truth file, and what the caffe list says they are. */
 static void test_challenge_numbers(void **state) {
     static const struct {
@@ -193,7 +213,7 @@ static void test_challenge_numbers(void **state) {
         assert_int_equal(class_map_find(&map, cases[i].number, &match), cases[i].class);
     assert_int_equal(class_map_find(&map, "n01440764", &match), 0);
     for (int i = 1; i <= 1000; i++) {
-        char number[8];
+        char number[16];
         snprintf(number, sizeof number, "%d", i);
         seen[class_map_find(&map, number, &match)] = true;
     }
@@ -218,6 +238,7 @@ int main(void) {
         cmocka_unit_test(test_subset),
         cmocka_unit_test(test_builtin_subsets),
         cmocka_unit_test(test_challenge_numbers),
+        cmocka_unit_test(test_exact_label_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,18 @@ static int by_id(const struct class_map *map, const char *text, size_t length) {
     return -1;
 }
 
+/* The name, or the part of it before a comma, to the letter. */
+static int by_exact_label(const struct class_map *map, const char *text, size_t length) {
+    int found = -1;
+    for (int i = 0; length && i < map->labels->count; i++) {
+        const char *name = map->labels->name[i];
+        if (strncmp(text, name, length) != 0 || (name[length] && name[length] != ',')) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
 /* -1 also when two classes are called so. */
 static int by_label(const struct class_map *map, const char *text, size_t length) {
     int found = -1;
@@ -69,7 +81,8 @@ static int find_piece(const struct class_map *map, const char *text, size_t leng
     if (class < 0 && wordnet) class = by_id(map, text, wordnet);
     *match = CLASS_ID;
     if (class >= 0) return class;
-    class = by_label(map, text, length);
+    class = by_exact_label(map, text, length);
+    if (class < 0) class = by_label(map, text, length);
     *match = CLASS_LABEL;
     if (class >= 0) return class;
     class = by_number(map, text, length);
@@ -189,7 +202,7 @@ static enum status imagenet_class(const struct class_map *map, const char *list,
 /* The numbers 1 to 1000 of the ILSVRC2012 development kit. */
 static enum status add_ilsvrc2012(struct class_map *map) {
     for (int i = 0; i < 1000; i++) {
-        char number[8];
+        char number[16];
         int class;
         TRY(imagenet_class(map, ilsvrc2012, ilsvrc2012_class[i], &class));
         snprintf(number, sizeof number, "%d", i + 1);

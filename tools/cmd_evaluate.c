@@ -58,6 +58,18 @@ static bool wanted(struct evaluate *e, uint64_t number) {
     return !o->shard.count || among % (uint64_t)o->shard.count == (uint64_t)o->shard.index;
 }
 
+/* Whether an image that has a row is the one of that row; if not, e->stray says so. */
+static bool is_next_row(struct evaluate *e, const char *path) {
+    if (e->named >= e->name_count || e->names[e->named] == evaluate_name(path)) {
+        e->named++;
+        return true;
+    }
+    e->stray = str_format("%s: its image %zu is another one than the dataset's '%s': the rows were "
+                          "changed, or the dataset was",
+                          e->o.predictions, e->named + 1, path);
+    return false;
+}
+
 static bool next_item(void *context, struct pipeline_item *item) {
     struct evaluate *e = context;
     while (!e->o.limit || e->taken < e->o.limit) {
@@ -69,8 +81,10 @@ static bool next_item(void *context, struct pipeline_item *item) {
             continue;
         }
         if (e->skip > 0) {
+            const bool same = is_next_row(e, found.path);
             e->skip--;
             dataset_item_release(&found);
+            if (!same) return false;
             continue;
         }
         turn = evaluate_ranks_turn(e, e->offered++);
@@ -291,7 +305,8 @@ static enum status run_all(struct evaluate *e) {
                                 .stop_on_error = e->o.run.on_error == RUN_ON_ERROR_STOP,
                                 .progress = run_progress(&e->o.run),
                                 .note = note};
-    return pipeline_run(&pipeline, &e->totals);
+    TRY(pipeline_run(&pipeline, &e->totals));
+    return e->stray ? fail(ST_USAGE, "%s", e->stray) : ST_OK;
 }
 
 static enum status print_confusion(const struct evaluate *e) {
@@ -343,14 +358,18 @@ static enum status evaluate_dataset(struct evaluate *e) {
 /* Rank 0's alone to write and to say, whatever several processes do together. */
 static enum status evaluate(struct evaluate *e, const struct cli_args *args) {
     enum status st = evaluate_check(&e->o, args);
+    if (st == ST_OK) st = evaluate_check_outputs(&e->o, args);
     if (e->ranks.index > 0) e->o.run.quiet = e->o.run.no_progress = true;
     if (st == ST_OK && e->ranks.index == 0) st = output_open(&e->output, e->o.run.output);
-    if (st == ST_OK && e->ranks.index == 0) st = evaluate_report_open(e, args);
+    if (st == ST_OK && e->ranks.index == 0) st = evaluate_report_open(e);
     if (st == ST_OK && !e->o.merge) st = open_all(e);
     if (st == ST_OK && e->o.merge && e->ranks.index == 0) st = evaluate_merge(e, args);
     TRY(ranks_agree(&e->ranks, st));
     if (!e->o.merge) TRY(evaluate_dataset(e));
-    return e->ranks.index == 0 ? print_all(e) : ST_OK;
+    if (e->ranks.index > 0) return ST_OK;
+    if (e->rows.file && !(e->o.run.on_error == RUN_ON_ERROR_STOP && e->evaluation.failed))
+        predictions_end(&e->rows, e->evaluation.images);
+    return print_all(e);
 }
 
 static void evaluate_release(struct evaluate *e) {
@@ -365,6 +384,8 @@ static void evaluate_release(struct evaluate *e) {
     evaluate_ranks_release(e);
     ranks_close(&e->ranks);
     mem_free(e->command);
+    mem_free(e->names);
+    mem_free(e->stray);
     evaluation_release(&e->evaluation);
     class_map_release(&e->map);
     model_release(&e->model);

@@ -63,9 +63,12 @@ struct evaluate {
     int *best;                          /* (k) */
     struct row_prediction *predictions; /* (k) */
     /* The source's, which runs in the pipeline's threads. */
-    uint64_t seen, taken, random;  /* images that the dataset gave; that this run is of */
-    uint64_t offered;              /* of those taken: no row was there */
-    size_t skip;                   /* of those taken: rows are there already */
+    uint64_t seen, taken, random; /* images that the dataset gave; that this run is of */
+    uint64_t offered;             /* of those taken: no row was there */
+    size_t skip;                  /* of those taken: rows are there already */
+    uint64_t *names;              /* (name_count) evaluate_name of those rows, in order */
+    size_t name_count, name_capacity, named;
+    char *stray;                   /* the sentence of an image that is not its row's; NULL = none */
     pthread_mutex_t lock;          /* guards what follows */
     struct evaluate_truth *truths; /* (truth_count) by the dataset's index */
     size_t truth_count, truth_capacity;
@@ -81,8 +84,18 @@ enum status evaluate_check(const struct evaluate_options *o,
 /* ST_USAGE once so many images had no class of the model's that none will have. */
 enum status evaluate_check_hope(const struct evaluate *e) MUST_CHECK;
 
+/* ST_USAGE: an output would take the place of an input, of a picture, or of another output. */
+enum status evaluate_check_outputs(const struct evaluate_options *o,
+                                   const struct cli_args *args) MUST_CHECK;
+
 /* Devices, model, classes, and what is added up. */
 enum status evaluate_open_model(struct evaluate *e) MUST_CHECK;
+
+/*
+ * FNV-1a of the last part of an image's path, of a stored one's number alone: what stays when a
+ * dataset is moved.
+ */
+uint64_t evaluate_name(const char *path);
 
 /*
  * Opens the file of --predictions, if there is one, with --resume behind its last whole row: what
@@ -100,7 +113,7 @@ enum status evaluate_merge(struct evaluate *e, const struct cli_args *files) MUS
  * --report, without which neither does anything. Before the run: whether the file can be written
  * and --report-data read. After it, as the last thing: the page; e->report is then to be closed.
  */
-enum status evaluate_report_open(struct evaluate *e, const struct cli_args *args) MUST_CHECK;
+enum status evaluate_report_open(struct evaluate *e) MUST_CHECK;
 enum status evaluate_report(struct evaluate *e, const struct evaluation_about *about) MUST_CHECK;
 
 /* ---- several processes ----------------------------------------------------------------------- */

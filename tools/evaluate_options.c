@@ -1,7 +1,9 @@
 /* evaluate_options: the command line of `vitrine evaluate`; see evaluate.h. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "datasets/inputs.h"
 #include "tools/evaluate.h"
 
 enum { BINS_MOST = 1000, SHARDS_MOST = 1000000 };
@@ -189,5 +191,24 @@ enum status evaluate_check(const struct evaluate_options *o, const struct cli_ar
         return fail(ST_USAGE, "--report-data is for --report with --merge; else the pictures are "
                               "those of the dataset");
     if (o->predictions) TRY(predictions_format(o->predictions, &format));
+    return ST_OK;
+}
+
+enum status evaluate_check_outputs(const struct evaluate_options *o, const struct cli_args *args) {
+    const char *const outputs[] = {o->run.output, o->confusion, o->report, o->predictions};
+    const char *const inputs[] = {o->run.model, o->labels, o->class_map,
+                                  o->subset,    o->real,   o->report_data};
+    for (size_t i = 0; i < COUNT_OF(outputs); i++) {
+        if (!outputs[i]) continue;
+        for (size_t k = 0; k < COUNT_OF(inputs); k++)
+            TRY(output_check_spares(outputs[i], inputs[k]));
+        for (int k = 0; k < args->count; k++)
+            TRY(output_check_spares(outputs[i], args->items[k]));
+        for (size_t k = 0; k < i; k++)
+            TRY(output_check_distinct(outputs[i], outputs[k]));
+        if (inputs_suffix_known(outputs[i]) && access(outputs[i], F_OK) == 0)
+            return fail(ST_USAGE, "%s: is a picture that is there; no result is written over it",
+                        outputs[i]);
+    }
     return ST_OK;
 }

@@ -5,22 +5,9 @@
 #include "tools/evaluate.h"
 #include "tools/report.h"
 
-/* ST_USAGE when the page would take the place of a file that the run reads or writes. */
-static enum status check_spares(const struct evaluate *e, const struct cli_args *args) {
-    const struct evaluate_options *o = &e->o;
-    const char *const others[] = {o->run.model, o->labels,      o->class_map,  o->subset,
-                                  o->real,      o->predictions, o->report_data};
-    for (size_t i = 0; i < COUNT_OF(others); i++)
-        TRY(output_check_spares(o->report, others[i]));
-    for (int i = 0; i < args->count; i++)
-        TRY(output_check_spares(o->report, args->items[i]));
-    return ST_OK;
-}
-
-enum status evaluate_report_open(struct evaluate *e, const struct cli_args *args) {
+enum status evaluate_report_open(struct evaluate *e) {
     const struct evaluate_options *o = &e->o;
     if (!o->report) return ST_OK;
-    TRY(check_spares(e, args));
     if (o->report_data) TRY(dataset_open(o->report_data, NULL, &e->report_data));
     return output_open(&e->report, o->report);
 }

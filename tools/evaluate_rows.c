@@ -78,6 +78,23 @@ static enum status make_head(struct evaluate *e) {
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
+uint64_t evaluate_name(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *number = strrchr(name, '#');
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *at = number ? number : name; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    return hash;
+}
+
+static enum status keep_name(struct evaluate *e, const char *path) {
+    void *names = e->names;
+    enum status st = mem_grow(&names, &e->name_capacity, e->name_count + 1, sizeof *e->names);
+    e->names = names;
+    if (st == ST_OK) e->names[e->name_count++] = evaluate_name(path);
+    return st;
+}
+
 /* Adds up what the row file holds; *end = where it goes on. Heads must agree. */
 static enum status take_rows(struct evaluate *e, struct predictions_reader *reader) {
     const struct prediction *row;
@@ -87,6 +104,7 @@ static enum status take_rows(struct evaluate *e, struct predictions_reader *read
         TRY(predictions_read(reader, e->model.classes, &row));
         if (!row) break;
         TRY(evaluation_add(&e->evaluation, row));
+        TRY(keep_name(e, row->path));
     }
     e->skip = reader->images;
     return ST_OK;
@@ -158,6 +176,13 @@ static enum status place_shard(struct merge *m, struct predictions_reader *r) {
     return st;
 }
 
+static enum status not_finished(const struct predictions_reader *r) {
+    return fail(ST_FORMAT,
+                "%s: is not finished: its run did not come to its end after %zu images; --resume "
+                "completes it",
+                r->path, r->images);
+}
+
 /* Image by image, round the shards; where one ends all the others must. */
 static enum status merge_rows(struct evaluate *e, struct merge *m) {
     const struct prediction *row;
@@ -167,6 +192,7 @@ static enum status merge_rows(struct evaluate *e, struct merge *m) {
         if (r->cut)
             return fail(ST_FORMAT, "%s: ends within image %zu; --resume completes it", r->path,
                         r->images + 1);
+        if (!row && !r->complete) return not_finished(r);
         if (!row) break;
         TRY(evaluation_add(&e->evaluation, row));
         if (e->rows.file) fwrite(row->raw, 1, row->raw_size, e->rows.file);
@@ -175,10 +201,12 @@ static enum status merge_rows(struct evaluate *e, struct merge *m) {
         struct predictions_reader *r = m->shard[i];
         TRY(predictions_read(r, e->model.classes, &row));
         if (row)
+            return fail(ST_FORMAT, "%s: has more rows than the shards before it allow", r->path);
+        if (!r->complete)
             return fail(ST_FORMAT,
-                        "%s: has more rows than the shards before it: one of them is "
-                        "not finished (--resume completes it)",
-                        r->path);
+                        "%s: is not finished: its run did not come to its end after "
+                        "%zu images; --resume completes it",
+                        r->path, r->images);
     }
     return e->rows.file ? predictions_flush(&e->rows) : ST_OK;
 }

@@ -55,21 +55,41 @@ static void print_confused(const struct evaluation *e, const struct labels *labe
 static void print_strangers(const struct evaluation *e, FILE *file) {
     const size_t count = e->strangers.count;
     for (size_t i = 0; i < count && i < STRANGERS_TEXT; i++) {
-        const char *text = e->strangers.text[i];
+        char *text = str_printable(e->strangers.text[i]);
         const unsigned long long images = e->stranger_images[i];
         fprintf(file, "%-16s", i ? "" : "not counted");
-        if (text[0])
+        if (text && text[0])
             fprintf(file, "'%s' is no class of the model: %llu images\n", text, images);
         else
             fprintf(file, "%llu images without a label\n", images);
+        mem_free(text);
     }
     if (count > STRANGERS_TEXT) fprintf(file, "%-16sand %zu more\n", "", count - STRANGERS_TEXT);
 }
 
-void evaluation_print(const struct evaluation *e, const struct evaluation_about *about,
-                      FILE *file) {
+static void print_numbers(const struct evaluation *e, FILE *file) {
     const struct metrics_totals t = metrics_total(&e->metrics);
     const struct metrics_share real = metrics_wilson(e->real_hits, e->real_images);
+    if (e->metrics.images == 0) {
+        fprintf(file, "%-16s-        (no image has both a class of the model's and a prediction)\n",
+                "top-1");
+        return;
+    }
+    print_share(file, "top-1", &t.top1);
+    print_share(file, e->metrics.topk == 5 ? "top-5" : "top-k", &t.topk);
+    if (e->real_images) print_share(file, "ReaL", &real);
+    if (e->real.count && !e->real_images)
+        fprintf(file, "%-16s-        (no image has a number in its name and labels there)\n",
+                "ReaL");
+    fprintf(file, "%-16s%6.2f %%\n", "mean per class", 100 * t.mean_per_class);
+    fprintf(file, "%-16s%.4f (precision %.4f, recall %.4f; weighted F1 %.4f)\n", "macro F1", t.f1,
+            t.precision, t.recall, t.weighted_f1);
+    fprintf(file, "%-16s%.4f (ECE, %d bins), negative log-likelihood %.4f\n", "calibration", t.ece,
+            e->metrics.bin_count, t.nll);
+}
+
+void evaluation_print(const struct evaluation *e, const struct evaluation_about *about,
+                      FILE *file) {
     const struct preprocess *rule = about->preprocess;
     fprintf(file, "%-16s%s (%s)\n", "dataset", about->dataset, about->form);
     fprintf(file, "%-16s%s, %dx%d, %s, %s crop %g\n", "model", about->model, rule->height,
@@ -78,14 +98,7 @@ void evaluation_print(const struct evaluation *e, const struct evaluation_about 
     fprintf(file, "%-16s%llu, %llu failed, %llu without a class of the model's\n", "images",
             (unsigned long long)e->images, (unsigned long long)e->failed,
             (unsigned long long)e->unmatched);
-    print_share(file, "top-1", &t.top1);
-    print_share(file, e->metrics.topk == 5 ? "top-5" : "top-k", &t.topk);
-    if (e->real.count) print_share(file, "ReaL", &real);
-    fprintf(file, "%-16s%6.2f %%\n", "mean per class", 100 * t.mean_per_class);
-    fprintf(file, "%-16s%.4f (precision %.4f, recall %.4f; weighted F1 %.4f)\n", "macro F1", t.f1,
-            t.precision, t.recall, t.weighted_f1);
-    fprintf(file, "%-16s%.4f (ECE, %d bins), negative log-likelihood %.4f\n", "calibration", t.ece,
-            e->metrics.bin_count, t.nll);
+    print_numbers(e, file);
     if (!about->merged) print_time(file, about->totals);
     print_confused(e, about->labels, file);
     print_strangers(e, file);
@@ -100,13 +113,22 @@ static void put_text(cJSON *object, const char *name, const char *text) {
     mem_free(clean);
 }
 
-static void put_share(cJSON *object, const char *name, const struct metrics_share *share) {
+/* null where it is a number of no image. */
+static void put_number(cJSON *object, const char *name, double value, uint64_t images) {
+    if (images)
+        cJSON_AddNumberToObject(object, name, value);
+    else
+        cJSON_AddNullToObject(object, name);
+}
+
+static void put_share(cJSON *object, const char *name, const struct metrics_share *share,
+                      uint64_t images) {
     char text[32];
-    cJSON_AddNumberToObject(object, name, share->share);
+    put_number(object, name, share->share, images);
     snprintf(text, sizeof text, "%s_low", name);
-    cJSON_AddNumberToObject(object, text, share->low);
+    put_number(object, text, share->low, images);
     snprintf(text, sizeof text, "%s_high", name);
-    cJSON_AddNumberToObject(object, text, share->high);
+    put_number(object, text, share->high, images);
 }
 
 static void put_triple(cJSON *object, const char *name, const double v[3]) {
@@ -225,23 +247,24 @@ cJSON *evaluation_json(const struct evaluation *e, const struct evaluation_about
                        size_t strangers_most) {
     const struct metrics_totals t = metrics_total(&e->metrics);
     const struct metrics_share real = metrics_wilson(e->real_hits, e->real_images);
+    const uint64_t scored = e->metrics.images;
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "images", (double)e->images);
     cJSON_AddNumberToObject(root, "failed", (double)e->failed);
     cJSON_AddNumberToObject(root, "unmatched", (double)e->unmatched);
-    put_share(root, "top1", &t.top1);
-    put_share(root, "top5", &t.topk);
-    cJSON_AddNumberToObject(root, "mean_per_class", t.mean_per_class);
-    cJSON_AddNumberToObject(root, "macro_f1", t.f1);
-    cJSON_AddNumberToObject(root, "macro_precision", t.precision);
-    cJSON_AddNumberToObject(root, "macro_recall", t.recall);
-    cJSON_AddNumberToObject(root, "weighted_precision", t.weighted_precision);
-    cJSON_AddNumberToObject(root, "weighted_recall", t.weighted_recall);
-    cJSON_AddNumberToObject(root, "weighted_f1", t.weighted_f1);
-    cJSON_AddNumberToObject(root, "ece", t.ece);
-    cJSON_AddNumberToObject(root, "nll", t.nll);
+    put_share(root, "top1", &t.top1, scored);
+    put_share(root, "top5", &t.topk, scored);
+    put_number(root, "mean_per_class", t.mean_per_class, scored);
+    put_number(root, "macro_f1", t.f1, scored);
+    put_number(root, "macro_precision", t.precision, scored);
+    put_number(root, "macro_recall", t.recall, scored);
+    put_number(root, "weighted_precision", t.weighted_precision, scored);
+    put_number(root, "weighted_recall", t.weighted_recall, scored);
+    put_number(root, "weighted_f1", t.weighted_f1, scored);
+    put_number(root, "ece", t.ece, scored);
+    put_number(root, "nll", t.nll, scored);
     if (e->real.count) {
-        put_share(root, "real", &real);
+        put_share(root, "real", &real, e->real_images);
         cJSON_AddNumberToObject(root, "real_images", (double)e->real_images);
     }
     if (!about->merged) put_times(root, about->totals);

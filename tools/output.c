@@ -109,6 +109,34 @@ enum status output_check_spares(const char *path, const char *input) {
     return fail(ST_USAGE, "%s: would overwrite the input %s", path, input);
 }
 
+/* The folder's own name and the file's: what a file that is not there yet will be. */
+static char *final_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? str_format("%.*s", (int)(slash - path) + 1, path) : str_copy(".");
+    char *real = folder ? realpath(folder, NULL) : NULL;
+    char *name = str_format("%s/%s", real ? real : folder ? folder : "", slash ? slash + 1 : path);
+    mem_free(real);
+    mem_free(folder);
+    return name;
+}
+
+enum status output_check_distinct(const char *path, const char *other) {
+    struct stat one, two;
+    char *first, *second;
+    bool same;
+    if (!path || !other) return ST_OK;
+    if (stat(path, &one) == 0 && stat(other, &two) == 0) {
+        same = S_ISREG(one.st_mode) && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+    } else {
+        first = final_name(path);
+        second = final_name(other);
+        same = first && second && strcmp(first, second) == 0;
+        mem_free(first);
+        mem_free(second);
+    }
+    return same ? fail(ST_USAGE, "%s and %s are one file, for two results", other, path) : ST_OK;
+}
+
 enum status output_make_folders(char *path) {
     for (char *at = path + 1;; at++) {
         bool last = *at == 0;

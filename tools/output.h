@@ -47,4 +47,7 @@ enum status output_make_folders(char *path) MUST_CHECK;
 /* ST_USAGE when `path` exists and is the very file `input`; NULL for either is nothing. */
 enum status output_check_spares(const char *path, const char *input) MUST_CHECK;
 
+/* ST_USAGE when both are one file, there or not yet; devices and pipes may be. NULL is nothing. */
+enum status output_check_distinct(const char *path, const char *other) MUST_CHECK;
+
 #endif

@@ -3,8 +3,10 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Columns, as tools/rows.c has them. */
@@ -28,6 +30,7 @@ enum {
 enum { LONGEST = 64 << 20, TOPK_MOST = 1 << 24 };
 
 static const char table_mark[] = "# vitrine evaluate ", object_mark[] = "{\"vitrine evaluate\":";
+static const char table_end[] = "# end of ", object_end[] = "{\"vitrine evaluate end\":";
 
 enum status predictions_format(const char *path, enum row_format *out) {
     static const struct {
@@ -283,13 +286,38 @@ static enum status read_object(struct predictions_reader *r, int classes) {
     return ST_OK;
 }
 
+/* Whether the record at hand is the last line, which then has to be right. */
+static enum status take_end(struct predictions_reader *r, bool *end) {
+    const char *mark = r->format == ROW_JSONL ? object_end : table_end;
+    const char *behind = r->format == ROW_JSONL ? "}\n" : " images\n";
+    const size_t length = strlen(mark);
+    char number[24];
+    size_t digits;
+    *end = false;
+    if (strncmp(r->text, mark, length) != 0) return ST_OK;
+    digits = strspn(r->text + length, "0123456789");
+    if (strcmp(r->text + length + digits, behind) != 0) return ST_OK;
+    *end = true;
+    snprintf(number, sizeof number, "%zu", r->images);
+    if (strlen(number) != digits || strncmp(r->text + length, number, digits) != 0)
+        return fail(ST_FORMAT, "%s: its last line says %.*s images, %zu are there", r->path,
+                    digits < 20 ? (int)digits : 20, r->text + length, r->images);
+    if (getc(r->file) != EOF)
+        return fail(ST_FORMAT, "%s: has lines behind the one that says its end", r->path);
+    r->complete = true;
+    r->used = 0;
+    return ST_OK;
+}
+
 enum status predictions_read(struct predictions_reader *r, int classes,
                              const struct prediction **out) {
-    bool whole = false;
+    bool whole = false, end = false;
     *out = NULL;
     r->used = 0;
-    if (!r->head) return ST_OK;
+    if (!r->head || r->complete) return ST_OK;
     TRY(read_record(r, &whole));
+    if (whole) TRY(take_end(r, &end));
+    if (end) return ST_OK;
     if (whole && r->format == ROW_JSONL)
         TRY(read_object(r, classes));
     else if (whole)
@@ -343,30 +371,57 @@ static enum status cannot_write(const char *path) {
     return fail(ST_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-enum status predictions_create(struct predictions *p, const char *path, const char *head) {
-    enum row_format format = ROW_CSV;
+/* Opens the file, new or not, as its only writer, cut off behind `end` bytes. */
+static enum status open_alone(struct predictions *p, const char *path, uint64_t end) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct stat info;
+    int file;
     *p = (struct predictions){.path = path};
-    TRY(predictions_format(path, &format));
-    p->file = fopen(path, "wb");
-    if (!p->file) return cannot_write(path);
-    if (format == ROW_JSONL)
+    TRY(predictions_format(path, &p->rows.format));
+    /* A pipe that nobody reads must not be waited for. */
+    file = open(path, O_RDWR | O_CREAT | O_NONBLOCK, 0666);
+    if (file < 0) return cannot_write(path);
+    if (fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
+        close(file);
+        return fail(ST_IO, "%s: is being written by another run", path);
+    }
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ftruncate(file, (off_t)end) != 0) {
+        enum status st = cannot_write(path);
+        close(file);
+        return st;
+    }
+    p->file = fdopen(file, "r+b");
+    if (!p->file) {
+        close(file);
+        return cannot_write(path);
+    }
+    if (S_ISREG(info.st_mode) && fseeko(p->file, (off_t)end, SEEK_SET) != 0)
+        return cannot_write(path);
+    return ST_OK;
+}
+
+enum status predictions_create(struct predictions *p, const char *path, const char *head) {
+    TRY(open_alone(p, path, 0));
+    if (p->rows.format == ROW_JSONL)
         fprintf(p->file, "%s%s}\n", object_mark, head);
     else
         fprintf(p->file, "%s%s\n", table_mark, head);
-    rows_begin(&p->rows, p->file, format, true);
+    rows_begin(&p->rows, p->file, p->rows.format, true);
     return predictions_flush(p);
 }
 
 enum status predictions_continue(struct predictions *p, const char *path, uint64_t end) {
-    enum row_format format = ROW_CSV;
-    *p = (struct predictions){.path = path};
-    TRY(predictions_format(path, &format));
-    p->file = fopen(path, "r+b");
-    if (!p->file || ftruncate(fileno(p->file), (off_t)end) != 0 ||
-        fseeko(p->file, (off_t)end, SEEK_SET) != 0)
-        return cannot_write(path);
-    p->rows = (struct rows){.file = p->file, .format = format, .targets = true};
+    TRY(open_alone(p, path, end));
+    p->rows.file = p->file;
+    p->rows.targets = true;
     return ST_OK;
+}
+
+void predictions_end(struct predictions *p, uint64_t images) {
+    if (p->rows.format == ROW_JSONL)
+        fprintf(p->file, "%s%llu}\n", object_end, (unsigned long long)images);
+    else
+        fprintf(p->file, "%s%llu images\n", table_end, (unsigned long long)images);
 }
 
 enum status predictions_flush(struct predictions *p) {

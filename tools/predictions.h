@@ -7,8 +7,13 @@
  *   .csv .tsv   # vitrine evaluate {"model_sha256":...}     then rows with targets (tools/rows.h)
  *   .jsonl      {"vitrine evaluate":{"model_sha256":...}}   then an object an image
  *
- * An image has "topk" lines in a table, a failed one a single line. What a cut run left behind its
- * last whole image is taken off.
+ * An image has "topk" lines in a table, a failed one a single line. A run that came to its end has
+ * a last line that says how many images there are:
+ *
+ *   .csv .tsv   # end of 10000 images
+ *   .jsonl      {"vitrine evaluate end":10000}
+ *
+ * What a cut run left behind its last whole image is taken off. One run at a time writes to a file.
  */
 #ifndef TOOLS_PREDICTIONS_H
 #define TOOLS_PREDICTIONS_H
@@ -46,6 +51,7 @@ struct predictions_reader {
     uint64_t end;  /* where the last whole image ends, in bytes */
     size_t images; /* read */
     bool cut;      /* the file ends within an image */
+    bool complete; /* its last line was there */
 };
 
 /* csv, tsv or jsonl by the suffix; ST_USAGE else. */
@@ -54,7 +60,8 @@ enum status predictions_format(const char *path, enum row_format *out) MUST_CHEC
 /* ST_IO; ST_FORMAT: not such a file. An empty one has head NULL and no images. */
 enum status predictions_read_open(struct predictions_reader *reader, const char *path) MUST_CHECK;
 /*
- * The next whole image; *out NULL at the end, cut or not. Indices are below `classes` and ranks
+ * The next whole image; *out NULL at the end, cut or not. ST_FORMAT too when the last line is of
+ * another number of images. Indices are below `classes` and ranks
  * from 1 to it, or ST_FORMAT, as with any line that is not what it should be; the sentence names
  * file and image.
  */
@@ -73,12 +80,17 @@ struct predictions {
     struct rows rows;
 };
 
-/* A new file, whatever was there before: its first line, and a table's names of columns. */
+/*
+ * A new file, whatever was there before: its first line, and a table's names of columns. ST_IO, here
+ * and below: it cannot be written, or another run is writing it.
+ */
 enum status predictions_create(struct predictions *out, const char *path,
                                const char *head) MUST_CHECK;
 /* Opens a file that was read up to `end` to go on there; what stands behind is cut off. */
 enum status predictions_continue(struct predictions *out, const char *path,
                                  uint64_t end) MUST_CHECK;
+/* The last line. */
+void predictions_end(struct predictions *out, uint64_t images);
 /* All rows so far reach the file. ST_IO names it. */
 enum status predictions_flush(struct predictions *out) MUST_CHECK;
 /* Works on a zeroed struct; returns `done`, or its own first failure. */
