@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "tests/dataset_files.h"
+#include "tests/dataset_told.h"
 #include "tests/zip_sample.h"
 
 static char home[] = "/tmp/vitrine-dataset-XXXXXX";
@@ -233,36 +234,6 @@ static int drop_files(void **state) {
 static bool is_archive(const char *path) {
     return strstr(path, ".tar") || strstr(path, ".zip") || strcmp(path, "shards") == 0 ||
            strcmp(path, "cut") == 0;
-}
-
-static void add_text(char *text, size_t size, const char *more) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s", more);
-}
-
-/* All of a dataset as text. */
-static void tell(struct dataset *dataset, char *text, size_t size) {
-    struct dataset_item item = {0};
-    size_t items = 0;
-    snprintf(text, size, "%s:", dataset_form(dataset));
-    for (; dataset_next(dataset, &item); items++) {
-        add_text(text, size, " ");
-        add_text(text, size, item.path);
-        add_text(text, size, item.error ? "!" : ">");
-        add_text(text, size,
-                 item.error        ? item.error
-                 : item.target < 0 ? "-"
-                                   : dataset_class(dataset, (size_t)item.target));
-        if (item.error) assert_true(!item.bytes && !item.image.rgb);
-        mem_free(item.path);
-        mem_free(item.error);
-        mem_free(item.bytes);
-        image_release(&item.image);
-        item = (struct dataset_item){0};
-    }
-    assert_false(dataset_next(dataset, &item));
-    if (dataset_count(dataset) && !strchr(text, '!'))
-        assert_int_equal(dataset_count(dataset), items);
 }
 
 static const struct {

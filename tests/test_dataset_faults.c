@@ -1,0 +1,134 @@
+/* test_dataset_faults: datasets whose file gives way under the reader; see dataset_told.h. */
+#include "datasets/dataset.h" // before cmocka.h, which has a macro `fail`
+#include "weights/h5.h"
+
+#include <fnmatch.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hdf5.h>
+
+#include "tests/dataset_files.h"
+#include "tests/dataset_told.h"
+
+static char home[] = "/tmp/vitrine-faults-XXXXXX";
+
+static int make_home(void **state) {
+    (void)state;
+    return !mkdtemp(home) || chdir(home) != 0;
+}
+
+static int drop_home(void **state) {
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", home);
+    return chdir("/") != 0 || system(command) != 0;
+}
+
+/* ---- HDF5 ------------------------------------------------------------------------------------ */
+
+/* Two images in one piece. */
+static void put_whole(const char *path) {
+    static const uint8_t images[2 * 2 * 2];
+    static const int64_t labels[] = {0, 1};
+    static const size_t dims[] = {2, 2, 2};
+    struct h5 *file = NULL;
+    assert_int_equal(h5_create(path, &file), ST_OK);
+    assert_int_equal(h5_write(file, "/labels", DT_I64, 1, dims, labels), ST_OK);
+    assert_int_equal(h5_write(file, "/images", DT_U8, 3, dims, images), ST_OK);
+    assert_int_equal(h5_close(&file), ST_OK);
+}
+
+/* Six images in deflated chunks of two, the second of them damaged. */
+static void put_broken_chunk(const char *path) {
+    static const uint8_t images[6 * 2 * 2], garbage[40] = {0x78, 0x9c, 1, 2, 3};
+    static const int64_t labels[6] = {0, 1, 2, 3, 4, 5};
+    static const hsize_t dims[] = {6, 2, 2}, chunk[] = {2, 2, 2}, place[] = {2, 0, 0};
+    static const size_t count[] = {6};
+    struct h5 *file = NULL;
+    assert_int_equal(h5_create(path, &file), ST_OK);
+    assert_int_equal(h5_write(file, "/labels", DT_I64, 1, count, labels), ST_OK);
+    assert_int_equal(h5_close(&file), ST_OK);
+    const hid_t id = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT),
+                create = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(3, dims, NULL);
+    H5Pset_chunk(create, 3, chunk);
+    H5Pset_deflate(create, 6);
+    const hid_t set =
+        H5Dcreate2(id, "/images", H5T_STD_U8LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, images) >= 0);
+    assert_true(H5Dwrite_chunk(set, H5P_DEFAULT, 0, place, sizeof garbage, garbage) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(create);
+    H5Fclose(id);
+}
+
+struct telling {
+    struct dataset *dataset;
+    char text[4096];
+};
+
+static void *tell_there(void *telling) {
+    struct telling *t = telling;
+    tell(t->dataset, t->text, sizeof t->text);
+    return NULL;
+}
+
+/* Read in another thread, HDF5 prints nothing either. */
+static void test_broken_chunk(void **state) {
+    static struct telling told;
+    const int kept = dup(STDERR_FILENO);
+    pthread_t thread;
+    struct stat printed;
+    (void)state;
+    put_broken_chunk("broken.h5");
+    assert_int_equal(dataset_open("broken.h5", NULL, &told.dataset), ST_OK);
+    assert_non_null(freopen("printed", "w", stderr));
+    assert_int_equal(pthread_create(&thread, NULL, tell_there, &told), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fflush(stderr);
+    assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    close(kept);
+    dataset_close(told.dataset);
+    if (fnmatch("hdf5: broken.h5#0>0 broken.h5#1>1 broken.h5#2!/images: cannot be read* "
+                "broken.h5#3!/images: cannot be read* broken.h5#4>4 broken.h5#5>5",
+                told.text, 0) != 0)
+        fail_msg("%s", told.text);
+    assert_int_equal(stat("printed", &printed), 0);
+    assert_int_equal(printed.st_size, 0);
+}
+
+/* HDF5 gives zeros for what is gone: no picture may be made of them. */
+static void test_became_shorter(void **state) {
+    struct dataset *dataset = NULL;
+    struct stat info;
+    char text[4096];
+    (void)state;
+    put_whole("shorter.h5");
+    assert_int_equal(dataset_open("shorter.h5", NULL, &dataset), ST_OK);
+    assert_int_equal(stat("shorter.h5", &info), 0);
+    assert_int_equal(truncate("shorter.h5", info.st_size - 1), 0);
+    tell(dataset, text, sizeof text);
+    dataset_close(dataset);
+    if (fnmatch("hdf5: shorter.h5#0!became shorter while it was read: * bytes, * at the start "
+                "shorter.h5#1!became shorter while it was read: * bytes, * at the start",
+                text, 0) != 0)
+        fail_msg("%s", text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_broken_chunk),
+        cmocka_unit_test(test_became_shorter),
+    };
+    return cmocka_run_group_tests(tests, make_home, drop_home);
+}
