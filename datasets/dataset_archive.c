@@ -4,8 +4,9 @@
  *   shard after shard -> member after member -> sample (dataset_sample.h) -> its images
  *
  * Held at a time: one sample, of at most SAMPLE_IMAGES images; when it has more, or more than
- * SAMPLE_BYTES, what is there is given out and the label is kept. Where a shard is broken, its
- * images up to there are followed by one failed item by the shard's name, then by the next shard.
+ * SAMPLE_BYTES, what is there is given out and the label is kept. A broken member of a zip costs
+ * itself alone: the directory leads behind it. Where another shard is broken, its images up to there
+ * are followed by one failed item by the member's name, or by the shard's, then by the next shard.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -33,12 +34,14 @@ static bool takes(const struct dataset_source *source) {
 #define LARGEST_LABEL ((size_t)1 << 20)
 #define SAMPLE_BYTES  ((size_t)64 << 20)
 #define READ_BLOCK    ((size_t)64 << 10)
+enum { MOST_RESUMED = 1000 }; /* broken members of a zip, each of which reads its directory anew */
 
 struct reader {
     struct texts shards;
     size_t at;               /* the shard that is open, or is next */
     struct archive *archive; /* NULL: none is open */
     size_t images;           /* of this shard so far */
+    size_t headers, resumed; /* of it: members so far; times it was opened behind a broken one */
     char *name;              /* the member whose header was read last and that is not taken yet */
     enum member_kind kind;
     char *problem; /* of that member, known without its bytes */
@@ -67,30 +70,58 @@ static void end_shard(struct reader *r, const char *fault) {
     drop_member(r);
 }
 
+/* Of a shard that libarchive does not know by its beginning. */
+static const char *unknown_kind(const struct reader *r) {
+    struct stat info;
+    if (stat(r->shards.text[r->at], &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
+        return "is empty, expected a tar or zip archive";
+    return "begins like no archive, or its first header is damaged, expected a tar (plain, gz, "
+           "bz2, "
+           "xz or zst) or a zip";
+}
+
 /* libarchive's words, which may quote the file. */
-static const char *words_of(struct archive *archive, char *text, size_t size) {
-    const char *words = archive_error_string(archive);
+static const char *words_of(const struct reader *r, char *text, size_t size) {
+    const char *words = archive_error_string(r->archive);
+    if (words && strcmp(words, "Unrecognized archive format") == 0) words = unknown_kind(r);
     snprintf(text, size, "%s", words ? words : "no reason given");
     image_printable(text);
     return text;
 }
 
-static void open_shard(struct reader *r) {
+static enum status open_file(struct reader *r) {
     char text[512];
     struct archive *a = r->archive = archive_read_new();
-    r->images = 0;
-    if (!a) {
-        end_shard(r, "no memory to open it");
-        return;
-    }
+    if (!a) return fail(ST_NOMEM, "no memory to open it");
     archive_read_support_filter_gzip(a);
     archive_read_support_filter_bzip2(a);
     archive_read_support_filter_xz(a);
     archive_read_support_filter_zstd(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
-    if (archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK) != ARCHIVE_OK)
-        end_shard(r, words_of(a, text, sizeof text));
+    if (archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK) == ARCHIVE_OK)
+        return ST_OK;
+    return fail(ST_IO, "%s", words_of(r, text, sizeof text));
+}
+
+static void open_shard(struct reader *r) {
+    r->images = r->headers = r->resumed = 0;
+    if (open_file(r) != ST_OK) end_shard(r, fail_message());
+}
+
+/* Opens a zip again, behind its member at which libarchive gave up; false: nothing follows. */
+static bool resume(struct reader *r) {
+    struct archive_entry *entry;
+    struct stat info;
+    int result = ARCHIVE_OK;
+    if (archive_format(r->archive) != ARCHIVE_FORMAT_ZIP || r->resumed++ == MOST_RESUMED ||
+        stat(r->shards.text[r->at], &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    archive_read_free(r->archive);
+    if (open_file(r) != ST_OK) return false;
+    for (size_t i = 0; i < r->headers && (result == ARCHIVE_OK || result == ARCHIVE_WARN); i++)
+        result = archive_read_next_header(r->archive, &entry);
+    return result == ARCHIVE_OK || result == ARCHIVE_WARN;
 }
 
 /* What is known to be wrong with a member from its header; NULL = nothing. */
@@ -140,11 +171,14 @@ static void next_header(struct reader *r) {
     struct archive_entry *entry;
     char text[512];
     const locale_t before = r->utf8 ? uselocale(r->utf8) : (locale_t)0;
-    int result = archive_read_next_header(r->archive, &entry);
+    const int result = archive_read_next_header(r->archive, &entry);
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) {
+        r->headers++;
         if (take_header(r, entry) != ST_OK) end_shard(r, fail_message());
+    } else if (result == ARCHIVE_EOF) {
+        end_shard(r, NULL);
     } else {
-        end_shard(r, result == ARCHIVE_EOF ? NULL : words_of(r->archive, text, sizeof text));
+        end_shard(r, words_of(r, text, sizeof text));
     }
     if (r->utf8) uselocale(before);
 }
@@ -166,12 +200,32 @@ static bool read_bytes(struct reader *r, struct member *member) {
     }
     member->bytes = bytes;
     if (got < 0)
-        member->error = str_copy(words_of(r->archive, text, sizeof text));
+        member->error = str_copy(words_of(r, text, sizeof text));
     else if (got > 0 && member->size > limit)
         member->error = str_format("has more than %zu bytes", limit);
     else if (got > 0)
         member->error = str_copy(fail_message());
     return got != ARCHIVE_FATAL;
+}
+
+/* Where nothing behind a member can be read, its own words say so, or for a label the shard's. */
+static void end_in_member(struct reader *r, struct member *member) {
+    char words[700];
+    const bool image = r->kind == MEMBER_IMAGE;
+    snprintf(words, sizeof words, "%.400s%s%.200s; nothing behind it could be read",
+             member->error ? member->error : "is broken", image ? "" : ", in ",
+             image ? "" : dataset_base(member->name));
+    if (!image) {
+        member_release(member);
+        end_shard(r, words);
+        return;
+    }
+    mem_free(member->error);
+    member->error = str_copy(words);
+    if (!member->error || sample_take(&r->sample, r->kind, member) != ST_OK)
+        end_shard(r, words);
+    else
+        end_shard(r, NULL);
 }
 
 /* The member of the last header goes into the sample. */
@@ -185,16 +239,10 @@ static void take_member(struct reader *r) {
         member.bytes = NULL;
         member.size = 0;
     }
-    if (!whole) {
-        char words[600];
-        snprintf(words, sizeof words, "%.500s, in %.60s", member.error ? member.error : "is broken",
-                 dataset_base(member.name));
-        member_release(&member);
-        end_shard(r, words);
-        return;
-    }
     r->images += r->kind == MEMBER_IMAGE;
-    if (sample_take(&r->sample, r->kind, &member) != ST_OK)
+    if (!whole && !resume(r))
+        end_in_member(r, &member);
+    else if (sample_take(&r->sample, r->kind, &member) != ST_OK)
         end_shard(r, fail_message());
     else if (r->sample.count == SAMPLE_IMAGES || r->sample.bytes > SAMPLE_BYTES)
         r->complete = r->more = true;

@@ -18,6 +18,7 @@
 
 #include "tests/dataset_files.h"
 #include "tests/dataset_told.h"
+#include "tests/zip_sample.h"
 
 static char home[] = "/tmp/vitrine-faults-XXXXXX";
 
@@ -125,10 +126,78 @@ static void test_became_shorter(void **state) {
         fail_msg("%s", text);
 }
 
+/* ---- archives -------------------------------------------------------------------------------- */
+
+/* A deflated zip whose third of four members is damaged, and tars that end or begin badly. */
+static void put_archives(void) {
+    static struct tar tar;
+    static const uint8_t letter[] = "x";
+    static const struct sample_member members[] = {{"cat/1.jpg", letter, 1},
+                                                   {"cat/2.jpg", letter, 1},
+                                                   {"dog/3.jpg", letter, 1},
+                                                   {"dog/4.jpg", letter, 1}};
+    struct sample zip = sample_pack(members, COUNT_OF(members), true);
+    size_t data = 0;
+    for (size_t i = 0; i + 9 <= zip.size && !data; i++)
+        if (memcmp(zip.bytes + i, "dog/3.jpg", 9) == 0) data = i + 9;
+    memset(zip.bytes + data, 0xff, 3);
+    put_bytes("broken.zip", zip.bytes, zip.size);
+    free(zip.bytes);
+    tar_of(&tar, "cat/1.jpg=x cat/2.jpg=x dog/3.jpg=x");
+    put_bytes("cut_in.tar", tar.bytes, 3 * 512);
+    put_bytes("empty.tar", "", 0);
+    tar.bytes[150] ^= 1;
+    put_bytes("damaged.tar", tar.bytes, tar.size);
+}
+
+static const struct {
+    const char *path, *want;
+} archives[] = {
+    {"broken.zip", "archive: broken.zip/cat/1.jpg>cat broken.zip/cat/2.jpg>cat "
+                   "broken.zip/dog/3.jpg!* broken.zip/dog/4.jpg>dog"},
+    {"cut_in.tar", "archive: cut_in.tar/cat/1.jpg>cat cut_in.tar/cat/2.jpg!*; nothing behind it "
+                   "could be read"},
+};
+
+static void test_archives(void **state) {
+    (void)state;
+    put_archives();
+    for (size_t i = 0; HAVE_ARCHIVE && i < COUNT_OF(archives); i++) {
+        struct dataset *dataset = NULL;
+        char text[4096];
+        assert_int_equal(dataset_open(archives[i].path, NULL, &dataset), ST_OK);
+        tell(dataset, text, sizeof text);
+        dataset_close(dataset);
+        if (fnmatch(archives[i].want, text, 0) != 0) fail_msg("%s", text);
+    }
+}
+
+static const struct {
+    const char *path;
+    enum status status;
+    const char *words;
+} refused[] = {
+    {"empty.tar", ST_FORMAT, "empty.tar: is empty, expected a tar or zip archive"},
+    {"damaged.tar", ST_FORMAT, "damaged.tar: begins like no archive, or its first header is"},
+};
+
+static void test_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
+        struct dataset *dataset = NULL;
+        const enum status st = dataset_open(refused[i].path, NULL, &dataset);
+        if (!HAVE_ARCHIVE && strstr(refused[i].path, ".tar")) continue;
+        if (st != refused[i].status || !strstr(fail_message(), refused[i].words))
+            fail_msg("%s: %s: '%s'", refused[i].path, status_name(st), fail_message());
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_chunk),
         cmocka_unit_test(test_became_shorter),
+        cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, make_home, drop_home);
 }
