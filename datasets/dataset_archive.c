@@ -251,6 +251,7 @@ static void take_member(struct reader *r) {
 static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
     struct reader *r = dataset->reader;
     for (;;) {
+        if (r->complete) sample_choose(&r->sample);
         if (r->complete && r->sample.given < r->sample.count) {
             sample_give(&r->sample, dataset, r->shards.text[r->at], item);
             return true;

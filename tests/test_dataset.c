@@ -76,7 +76,11 @@ static const struct {
                   "d.jpg=x e.jpg=x e.txt=no e.json={\"wnid\":\"n01\"}"},
     {"t/numbers.tar", "a.jpg=x a.json={\"x\":1,\"cls\":3} b.jpg=x b.json={\"x\":1}"},
     {"t/both.tar", "cat/a.jpg=x cat/a.cls=9 cat/b.jpg=x cat/b.txt=dog"},
-    {"t/pair.tar", "a.jpg=x a.png=y a.cls=1"},
+    {"t/pair.tar", "a.jpg=x a.png=y a.cls=1 b.seg.png=x b.jpg=x b.cls=2 c.left.jpg=x c.right.jpg=y "
+                   "c.cls=3 d.jpg=x d.png=y e.jpg=x"},
+    {"t/twins.tar", "c/a.jpg=x c/a.png=y c/a.txt=both"},
+    {"t/nine.tar", "a.cls=1 a.jpg=x a.1.png=x a.2.png=x a.3.png=x a.4.png=x a.5.png=x a.6.png=x "
+                   "a.7.png=x a.8.png=x a.9.png=x b.jpg=x b.cls=2"},
     {"t/dots.tar", "c/p.1.jpg=x c/p.2.jpg=x c/p.3.jpg=x c/p.4.jpg=x c/p.5.jpg=x c/p.6.jpg=x "
                    "c/p.7.jpg=x c/p.8.jpg=x c/p.9.jpg=x"},
     {"t/nothing.tar", "a.txt=x"},
@@ -272,7 +276,13 @@ static const struct {
      NULL},
     {"t/numbers.tar", NULL, "archive: t/numbers.tar/a.jpg>3 t/numbers.tar/b.jpg>-", NULL},
     {"t/both.tar", NULL, "archive: t/both.tar/cat/a.jpg>9 t/both.tar/cat/b.jpg>cat", NULL},
-    {"t/pair.tar", NULL, "archive: t/pair.tar/a.jpg>1 t/pair.tar/a.png>1", NULL},
+    {"t/pair.tar", NULL,
+     "archive: t/pair.tar/a.jpg>1 t/pair.tar/b.jpg>2 t/pair.tar/c.left.jpg>3 "
+     "t/pair.tar/c.right.jpg>3 "
+     "t/pair.tar/d.jpg>- t/pair.tar/d.png>- t/pair.tar/e.jpg>-",
+     NULL},
+    {"t/twins.tar", NULL, "archive: t/twins.tar/c/a.jpg>c t/twins.tar/c/a.png>c", NULL},
+    {"t/nine.tar", NULL, "archive: t/nine.tar/a.jpg>1 t/nine.tar/b.jpg>2", NULL},
     {"t/dots.tar", NULL,
      "archive: t/dots.tar/c/p.1.jpg>c t/dots.tar/c/p.2.jpg>c t/dots.tar/c/p.3.jpg>c "
      "t/dots.tar/c/p.4.jpg>c t/dots.tar/c/p.5.jpg>c t/dots.tar/c/p.6.jpg>c t/dots.tar/c/p.7.jpg>c "
