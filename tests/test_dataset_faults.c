@@ -177,12 +177,19 @@ static const struct {
     enum status status;
     const char *words;
 } refused[] = {
+    {"", ST_USAGE, "the path of the dataset is empty"},
+    {"pipe", ST_USAGE, "pipe: is a named pipe, expected a file, a folder, or a pipe as /dev/stdin"},
+    {"pipe-{0..1}.tar", ST_USAGE, "pipe-1.tar: is no regular file; it is one of pipe-{0..1}.tar"},
+    {"/dev/null", ST_USAGE, "/dev/null: is a device, expected"},
     {"empty.tar", ST_FORMAT, "empty.tar: is empty, expected a tar or zip archive"},
     {"damaged.tar", ST_FORMAT, "damaged.tar: begins like no archive, or its first header is"},
 };
 
 static void test_refused(void **state) {
     (void)state;
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(mkfifo("pipe-1.tar", 0600), 0);
+    put_text("pipe-0.tar", "");
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         struct dataset *dataset = NULL;
         const enum status st = dataset_open(refused[i].path, NULL, &dataset);
