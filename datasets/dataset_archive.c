@@ -8,9 +8,11 @@
  * itself alone: the directory leads behind it. Where another shard is broken, its images up to there
  * are followed by one failed item by the member's name, or by the shard's, then by the next shard.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "datasets/dataset_gunzip.h"
 #include "datasets/dataset_sample.h"
 #include "datasets/dataset_shards.h"
 #include "datasets/image_decoders.h"
@@ -40,6 +42,7 @@ struct reader {
     struct texts shards;
     size_t at;               /* the shard that is open, or is next */
     struct archive *archive; /* NULL: none is open */
+    struct gunzip *gunzip;   /* what it reads; NULL: the file itself */
     size_t images;           /* of this shard so far */
     size_t headers, resumed; /* of it: members so far; times it was opened behind a broken one */
     char *name;              /* the member whose header was read last and that is not taken yet */
@@ -59,12 +62,18 @@ static void drop_member(struct reader *r) {
     r->name = r->problem = NULL;
 }
 
+static void close_file(struct reader *r) {
+    if (r->archive) archive_read_free(r->archive);
+    gunzip_close(r->gunzip);
+    r->archive = NULL;
+    r->gunzip = NULL;
+}
+
 /* Goes to the next shard, in the end with words on this one. */
 static void end_shard(struct reader *r, const char *fault) {
     if (!fault && r->images == 0) fault = "the archive holds no image";
     if (fault) r->fault = str_copy(fault);
-    if (r->archive) archive_read_free(r->archive);
-    r->archive = NULL;
+    close_file(r);
     r->complete = true;
     r->more = false;
     drop_member(r);
@@ -89,9 +98,24 @@ static const char *words_of(const struct reader *r, char *text, size_t size) {
     return text;
 }
 
+static la_ssize_t read_unpacked(struct archive *archive, void *reader, const void **out) {
+    const struct reader *r = reader;
+    const uint8_t *bytes;
+    size_t size;
+    if (gunzip_read(r->gunzip, &bytes, &size) == ST_OK) {
+        *out = bytes;
+        return (la_ssize_t)size;
+    }
+    archive_set_error(archive, EIO, "%s", fail_message());
+    return ARCHIVE_FATAL;
+}
+
 static enum status open_file(struct reader *r) {
     char text[512];
-    struct archive *a = r->archive = archive_read_new();
+    struct archive *a;
+    int result;
+    TRY(gunzip_open(r->shards.text[r->at], &r->gunzip));
+    a = r->archive = archive_read_new();
     if (!a) return fail(ST_NOMEM, "no memory to open it");
     archive_read_support_filter_gzip(a);
     archive_read_support_filter_bzip2(a);
@@ -99,8 +123,9 @@ static enum status open_file(struct reader *r) {
     archive_read_support_filter_zstd(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
-    if (archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK) == ARCHIVE_OK)
-        return ST_OK;
+    result = r->gunzip ? archive_read_open(a, r, NULL, read_unpacked, NULL)
+                       : archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK);
+    if (result == ARCHIVE_OK) return ST_OK;
     return fail(ST_IO, "%s", words_of(r, text, sizeof text));
 }
 
@@ -117,7 +142,7 @@ static bool resume(struct reader *r) {
     if (archive_format(r->archive) != ARCHIVE_FORMAT_ZIP || r->resumed++ == MOST_RESUMED ||
         stat(r->shards.text[r->at], &info) != 0 || !S_ISREG(info.st_mode))
         return false;
-    archive_read_free(r->archive);
+    close_file(r);
     if (open_file(r) != ST_OK) return false;
     for (size_t i = 0; i < r->headers && (result == ARCHIVE_OK || result == ARCHIVE_WARN); i++)
         result = archive_read_next_header(r->archive, &entry);
@@ -167,6 +192,15 @@ static enum status take_header(struct reader *r, struct archive_entry *entry) {
     return ST_OK;
 }
 
+/* To the end of what is compressed, where its checksum stands. */
+static enum status read_on(struct reader *r) {
+    const uint8_t *bytes;
+    size_t size = 1;
+    while (r->gunzip && size > 0)
+        TRY(gunzip_read(r->gunzip, &bytes, &size));
+    return ST_OK;
+}
+
 static void next_header(struct reader *r) {
     struct archive_entry *entry;
     char text[512];
@@ -176,7 +210,7 @@ static void next_header(struct reader *r) {
         r->headers++;
         if (take_header(r, entry) != ST_OK) end_shard(r, fail_message());
     } else if (result == ARCHIVE_EOF) {
-        end_shard(r, NULL);
+        end_shard(r, read_on(r) == ST_OK ? NULL : fail_message());
     } else {
         end_shard(r, words_of(r, text, sizeof text));
     }
@@ -280,7 +314,7 @@ static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
 
 static void close_archive(void *reader) {
     struct reader *r = reader;
-    if (r->archive) archive_read_free(r->archive);
+    close_file(r);
     if (r->utf8) freelocale(r->utf8);
     drop_member(r);
     mem_free(r->fault);

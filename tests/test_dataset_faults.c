@@ -128,6 +128,17 @@ static void test_became_shorter(void **state) {
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
+/* A copy without its last `less` bytes, one `back` bytes before the end flipped, and a tail. */
+static void put_part(const char *path, const char *from, size_t less, size_t back, bool flip) {
+    static uint8_t bytes[1 << 16];
+    FILE *file = fopen(from, "rb");
+    size_t size = file ? fread(bytes, 1, sizeof bytes - 4, file) : 0;
+    if (file) fclose(file);
+    if (flip) bytes[size - back] ^= 1;
+    if (!flip && !less) bytes[size] = bytes[size + 1] = 0, size += 2;
+    put_bytes(path, bytes, size - less);
+}
+
 /* A deflated zip whose third of four members is damaged, and tars that end or begin badly. */
 static void put_archives(void) {
     static struct tar tar;
@@ -146,6 +157,10 @@ static void put_archives(void) {
     tar_of(&tar, "cat/1.jpg=x cat/2.jpg=x dog/3.jpg=x");
     put_bytes("cut_in.tar", tar.bytes, 3 * 512);
     put_bytes("empty.tar", "", 0);
+    put_gzip("good.tar.gz", tar.bytes, tar.size);
+    put_part("sum.tar.gz", "good.tar.gz", 0, 8, true);
+    put_part("short.tar.gz", "good.tar.gz", 8, 0, false);
+    put_part("tail.tar.gz", "good.tar.gz", 0, 0, false);
     tar.bytes[150] ^= 1;
     put_bytes("damaged.tar", tar.bytes, tar.size);
 }
@@ -155,6 +170,14 @@ static const struct {
 } archives[] = {
     {"broken.zip", "archive: broken.zip/cat/1.jpg>cat broken.zip/cat/2.jpg>cat "
                    "broken.zip/dog/3.jpg!* broken.zip/dog/4.jpg>dog"},
+    {"good.tar.gz", "archive: good.tar.gz/cat/1.jpg>cat good.tar.gz/cat/2.jpg>cat "
+                    "good.tar.gz/dog/3.jpg>dog"},
+    {"tail.tar.gz", "archive: tail.tar.gz/cat/1.jpg>cat tail.tar.gz/cat/2.jpg>cat "
+                    "tail.tar.gz/dog/3.jpg>dog"},
+    {"sum.tar.gz", "archive: sum.tar.gz/cat/1.jpg>cat sum.tar.gz/cat/2.jpg>cat "
+                   "sum.tar.gz/dog/3.jpg>dog sum.tar.gz!gzip: incorrect data check"},
+    {"short.tar.gz", "archive: short.tar.gz/cat/1.jpg>cat short.tar.gz/cat/2.jpg>cat "
+                     "short.tar.gz/dog/3.jpg>dog short.tar.gz!gzip: ends early"},
     {"cut_in.tar", "archive: cut_in.tar/cat/1.jpg>cat cut_in.tar/cat/2.jpg!*; nothing behind it "
                    "could be read"},
 };
