@@ -163,15 +163,31 @@ static void look_at(struct dataset_source *source) {
     if (file) gzclose(file);
 }
 
+/*
+ * A file, a folder, or a pipe that someone holds open: nobody may ever write into a named one, and
+ * a device or a socket is no file.
+ */
+static enum status check_kind(const char *path, mode_t mode) {
+    const bool handed = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    if (S_ISREG(mode) || S_ISDIR(mode) || (S_ISFIFO(mode) && handed)) return ST_OK;
+    return fail(ST_USAGE, "%s: is %s, expected a file, a folder, or a pipe as /dev/stdin", path,
+                S_ISFIFO(mode)   ? "a named pipe"
+                : S_ISSOCK(mode) ? "a socket"
+                                 : "a device");
+}
+
 static enum status look(struct dataset_source *source) {
     struct stat info;
     enum status st;
     DIR *dir;
+    if (!source->path[0])
+        return fail(ST_USAGE, "the path of the dataset is empty, expected a file or a folder");
     if (stat(source->path, &info) != 0) {
         if (errno != ENOENT || !strchr(source->path, '{'))
             return fail(ST_IO, "%s: %s", source->path, strerror(errno));
         return ST_OK;
     }
+    TRY(check_kind(source->path, info.st_mode));
     source->folder = S_ISDIR(info.st_mode);
     source->file = !source->folder;
     source->size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;

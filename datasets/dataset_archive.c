@@ -4,12 +4,15 @@
  *   shard after shard -> member after member -> sample (dataset_sample.h) -> its images
  *
  * Held at a time: one sample, of at most SAMPLE_IMAGES images; when it has more, or more than
- * SAMPLE_BYTES, what is there is given out and the label is kept. Where a shard is broken, its
- * images up to there are followed by one failed item by the shard's name, then by the next shard.
+ * SAMPLE_BYTES, what is there is given out and the label is kept. A broken member of a zip costs
+ * itself alone: the directory leads behind it. Where another shard is broken, its images up to there
+ * are followed by one failed item by the member's name, or by the shard's, then by the next shard.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "datasets/dataset_gunzip.h"
 #include "datasets/dataset_sample.h"
 #include "datasets/dataset_shards.h"
 #include "datasets/image_decoders.h"
@@ -33,12 +36,15 @@ static bool takes(const struct dataset_source *source) {
 #define LARGEST_LABEL ((size_t)1 << 20)
 #define SAMPLE_BYTES  ((size_t)64 << 20)
 #define READ_BLOCK    ((size_t)64 << 10)
+enum { MOST_RESUMED = 1000 }; /* broken members of a zip, each of which reads its directory anew */
 
 struct reader {
     struct texts shards;
     size_t at;               /* the shard that is open, or is next */
     struct archive *archive; /* NULL: none is open */
+    struct gunzip *gunzip;   /* what it reads; NULL: the file itself */
     size_t images;           /* of this shard so far */
+    size_t headers, resumed; /* of it: members so far; times it was opened behind a broken one */
     char *name;              /* the member whose header was read last and that is not taken yet */
     enum member_kind kind;
     char *problem; /* of that member, known without its bytes */
@@ -56,41 +62,91 @@ static void drop_member(struct reader *r) {
     r->name = r->problem = NULL;
 }
 
+static void close_file(struct reader *r) {
+    if (r->archive) archive_read_free(r->archive);
+    gunzip_close(r->gunzip);
+    r->archive = NULL;
+    r->gunzip = NULL;
+}
+
 /* Goes to the next shard, in the end with words on this one. */
 static void end_shard(struct reader *r, const char *fault) {
     if (!fault && r->images == 0) fault = "the archive holds no image";
     if (fault) r->fault = str_copy(fault);
-    if (r->archive) archive_read_free(r->archive);
-    r->archive = NULL;
+    close_file(r);
     r->complete = true;
     r->more = false;
     drop_member(r);
 }
 
+/* Of a shard that libarchive does not know by its beginning. */
+static const char *unknown_kind(const struct reader *r) {
+    struct stat info;
+    if (stat(r->shards.text[r->at], &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
+        return "is empty, expected a tar or zip archive";
+    return "begins like no archive, or its first header is damaged, expected a tar (plain, gz, "
+           "bz2, "
+           "xz or zst) or a zip";
+}
+
 /* libarchive's words, which may quote the file. */
-static const char *words_of(struct archive *archive, char *text, size_t size) {
-    const char *words = archive_error_string(archive);
+static const char *words_of(const struct reader *r, char *text, size_t size) {
+    const char *words = archive_error_string(r->archive);
+    if (words && strcmp(words, "Unrecognized archive format") == 0) words = unknown_kind(r);
     snprintf(text, size, "%s", words ? words : "no reason given");
     image_printable(text);
     return text;
 }
 
-static void open_shard(struct reader *r) {
-    char text[512];
-    struct archive *a = r->archive = archive_read_new();
-    r->images = 0;
-    if (!a) {
-        end_shard(r, "no memory to open it");
-        return;
+static la_ssize_t read_unpacked(struct archive *archive, void *reader, const void **out) {
+    const struct reader *r = reader;
+    const uint8_t *bytes;
+    size_t size;
+    if (gunzip_read(r->gunzip, &bytes, &size) == ST_OK) {
+        *out = bytes;
+        return (la_ssize_t)size;
     }
+    archive_set_error(archive, EIO, "%s", fail_message());
+    return ARCHIVE_FATAL;
+}
+
+static enum status open_file(struct reader *r) {
+    char text[512];
+    struct archive *a;
+    int result;
+    TRY(gunzip_open(r->shards.text[r->at], &r->gunzip));
+    a = r->archive = archive_read_new();
+    if (!a) return fail(ST_NOMEM, "no memory to open it");
     archive_read_support_filter_gzip(a);
     archive_read_support_filter_bzip2(a);
     archive_read_support_filter_xz(a);
     archive_read_support_filter_zstd(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
-    if (archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK) != ARCHIVE_OK)
-        end_shard(r, words_of(a, text, sizeof text));
+    result = r->gunzip ? archive_read_open(a, r, NULL, read_unpacked, NULL)
+                       : archive_read_open_filename(a, r->shards.text[r->at], READ_BLOCK);
+    if (result == ARCHIVE_OK) return ST_OK;
+    return fail(ST_IO, "%s", words_of(r, text, sizeof text));
+}
+
+static void open_shard(struct reader *r) {
+    r->images = r->headers = r->resumed = 0;
+    if (open_file(r) != ST_OK) end_shard(r, fail_message());
+}
+
+/* Opens a zip again, behind its member at which libarchive gave up; false: nothing follows. */
+static bool resume(struct reader *r) {
+    struct archive_entry *entry;
+    struct stat info;
+    int result = ARCHIVE_OK;
+    if (archive_format(r->archive) != ARCHIVE_FORMAT_ZIP || r->resumed++ == MOST_RESUMED ||
+        stat(r->shards.text[r->at], &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    close_file(r);
+    if (open_file(r) != ST_OK) return false;
+    for (size_t i = 0; i < r->headers && (result == ARCHIVE_OK || result == ARCHIVE_WARN); i++)
+        result = archive_read_next_header(r->archive, &entry);
+    return result == ARCHIVE_OK || result == ARCHIVE_WARN;
 }
 
 /* What is known to be wrong with a member from its header; NULL = nothing. */
@@ -136,15 +192,27 @@ static enum status take_header(struct reader *r, struct archive_entry *entry) {
     return ST_OK;
 }
 
+/* To the end of what is compressed, where its checksum stands. */
+static enum status read_on(struct reader *r) {
+    const uint8_t *bytes;
+    size_t size = 1;
+    while (r->gunzip && size > 0)
+        TRY(gunzip_read(r->gunzip, &bytes, &size));
+    return ST_OK;
+}
+
 static void next_header(struct reader *r) {
     struct archive_entry *entry;
     char text[512];
     const locale_t before = r->utf8 ? uselocale(r->utf8) : (locale_t)0;
-    int result = archive_read_next_header(r->archive, &entry);
+    const int result = archive_read_next_header(r->archive, &entry);
     if (result == ARCHIVE_OK || result == ARCHIVE_WARN) {
+        r->headers++;
         if (take_header(r, entry) != ST_OK) end_shard(r, fail_message());
+    } else if (result == ARCHIVE_EOF) {
+        end_shard(r, read_on(r) == ST_OK ? NULL : fail_message());
     } else {
-        end_shard(r, result == ARCHIVE_EOF ? NULL : words_of(r->archive, text, sizeof text));
+        end_shard(r, words_of(r, text, sizeof text));
     }
     if (r->utf8) uselocale(before);
 }
@@ -166,12 +234,32 @@ static bool read_bytes(struct reader *r, struct member *member) {
     }
     member->bytes = bytes;
     if (got < 0)
-        member->error = str_copy(words_of(r->archive, text, sizeof text));
+        member->error = str_copy(words_of(r, text, sizeof text));
     else if (got > 0 && member->size > limit)
         member->error = str_format("has more than %zu bytes", limit);
     else if (got > 0)
         member->error = str_copy(fail_message());
     return got != ARCHIVE_FATAL;
+}
+
+/* Where nothing behind a member can be read, its own words say so, or for a label the shard's. */
+static void end_in_member(struct reader *r, struct member *member) {
+    char words[700];
+    const bool image = r->kind == MEMBER_IMAGE;
+    snprintf(words, sizeof words, "%.400s%s%.200s; nothing behind it could be read",
+             member->error ? member->error : "is broken", image ? "" : ", in ",
+             image ? "" : dataset_base(member->name));
+    if (!image) {
+        member_release(member);
+        end_shard(r, words);
+        return;
+    }
+    mem_free(member->error);
+    member->error = str_copy(words);
+    if (!member->error || sample_take(&r->sample, r->kind, member) != ST_OK)
+        end_shard(r, words);
+    else
+        end_shard(r, NULL);
 }
 
 /* The member of the last header goes into the sample. */
@@ -185,16 +273,10 @@ static void take_member(struct reader *r) {
         member.bytes = NULL;
         member.size = 0;
     }
-    if (!whole) {
-        char words[600];
-        snprintf(words, sizeof words, "%.500s, in %.60s", member.error ? member.error : "is broken",
-                 dataset_base(member.name));
-        member_release(&member);
-        end_shard(r, words);
-        return;
-    }
     r->images += r->kind == MEMBER_IMAGE;
-    if (sample_take(&r->sample, r->kind, &member) != ST_OK)
+    if (!whole && !resume(r))
+        end_in_member(r, &member);
+    else if (sample_take(&r->sample, r->kind, &member) != ST_OK)
         end_shard(r, fail_message());
     else if (r->sample.count == SAMPLE_IMAGES || r->sample.bytes > SAMPLE_BYTES)
         r->complete = r->more = true;
@@ -203,6 +285,7 @@ static void take_member(struct reader *r) {
 static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
     struct reader *r = dataset->reader;
     for (;;) {
+        if (r->complete) sample_choose(&r->sample);
         if (r->complete && r->sample.given < r->sample.count) {
             sample_give(&r->sample, dataset, r->shards.text[r->at], item);
             return true;
@@ -231,7 +314,7 @@ static bool next_archive(struct dataset *dataset, struct dataset_item *item) {
 
 static void close_archive(void *reader) {
     struct reader *r = reader;
-    if (r->archive) archive_read_free(r->archive);
+    close_file(r);
     if (r->utf8) freelocale(r->utf8);
     drop_member(r);
     mem_free(r->fault);

@@ -19,7 +19,7 @@ struct reader {
     uint8_t *pixels; /* (rows, height, width, channels) */
     int64_t *labels; /* (rows) */
     size_t next;
-    bool broken;  /* nothing follows */
+    bool by_row;  /* the block was not read whole: an image of its own each time */
     char **names; /* (name_count) */
     size_t name_count;
 };
@@ -95,15 +95,20 @@ static enum status open_hdf5(struct dataset *dataset, const struct dataset_sourc
     return dataset->identity ? ST_OK : ST_NOMEM;
 }
 
-static enum status read_block(struct reader *r, size_t count) {
-    const size_t rows = count - r->next < r->rows ? count - r->next : r->rows;
-    TRY(h5_read_rows(r->file, "/images", DT_U8, r->next, rows, r->pixels));
-    return h5_read_integers(r->file, "/labels", r->next, rows, r->labels);
+static size_t image_bytes(const struct reader *r) {
+    return (size_t)r->width * (size_t)r->height * (size_t)r->channels;
+}
+
+/* Images [next, next + rows) to where they lie in the block. */
+static enum status read_rows(struct reader *r, size_t rows) {
+    const size_t row = r->next % r->rows;
+    TRY(h5_read_rows(r->file, "/images", DT_U8, r->next, rows, r->pixels + row * image_bytes(r)));
+    return h5_read_integers(r->file, "/labels", r->next, rows, r->labels + row);
 }
 
 static enum status read_image(struct dataset *dataset, struct reader *r, size_t row,
                               struct dataset_item *item) {
-    const size_t bytes = (size_t)r->width * (size_t)r->height * (size_t)r->channels;
+    const size_t bytes = image_bytes(r);
     const int64_t label = r->labels[row];
     const bool named = label >= 0 && (uint64_t)label < r->name_count;
     if (r->name_count && !named && label >= 0)
@@ -114,18 +119,18 @@ static enum status read_image(struct dataset *dataset, struct reader *r, size_t 
     return dataset_target_number(dataset, label, named ? r->names[label] : NULL, &item->target);
 }
 
+/* Where a block cannot be read (a broken chunk), its images are read one by one. */
 static bool next_hdf5(struct dataset *dataset, struct dataset_item *item) {
     struct reader *r = dataset->reader;
-    const size_t row = r->next % r->rows;
-    if (r->broken || r->next == dataset->count) return false;
-    if (row == 0 && read_block(r, dataset->count) != ST_OK) {
-        r->broken = true;
-        dataset_item_fault(item, r->path, "%s", dataset_fault_of(r->path));
-        return true;
-    }
+    const size_t row = r->next % r->rows, left = dataset->count - r->next;
+    enum status st = ST_OK;
+    if (left == 0) return false;
+    if (row == 0) r->by_row = read_rows(r, left < r->rows ? left : r->rows) != ST_OK;
+    if (r->by_row) st = read_rows(r, 1);
     item->path = str_format("%s#%zu", r->path, r->next++);
-    if (item->path && read_image(dataset, r, row, item) != ST_OK)
-        dataset_item_fault(item, item->path, "%s", fail_message());
+    if (item->path && st == ST_OK) st = read_image(dataset, r, row, item);
+    if (item->path && st != ST_OK)
+        dataset_item_fault(item, item->path, "%s", dataset_fault_of(r->path));
     return true;
 }
 

@@ -135,15 +135,45 @@ enum status sample_take(struct sample *sample, enum member_kind kind, struct mem
 
 /* ---- the image ------------------------------------------------------------------------------ */
 
+/* Bytes of "folder", which is what stands before the name; 0 = nothing. */
+static size_t folder_of(const char *name) {
+    const size_t folder = (size_t)(dataset_base(name) - name);
+    return folder > 1 ? folder - 1 : 0;
+}
+
+/* Whether an image's class is its folder, not a label beside it: only a text is less than that. */
+static bool in_class_folder(const struct sample *sample, const char *name) {
+    return folder_of(name) > 0 && sample->label_kind <= MEMBER_TXT;
+}
+
+void sample_choose(struct sample *sample) {
+    int chosen = -1;
+    if (sample->given || !sample->count || sample->label_kind == MEMBER_NOTHING ||
+        in_class_folder(sample, sample->images[0].name))
+        return;
+    for (int i = 0; i < sample->count && chosen < 0 && !sample->pictured; i++) {
+        const char *rest = sample->images[i].name + strlen(sample->key);
+        if (rest[0] == '.' && !strchr(rest + 1, '.')) chosen = i;
+    }
+    if (chosen < 0 && !sample->pictured) return;
+    for (int i = 0; i < sample->count; i++)
+        if (i != chosen) member_release(&sample->images[i]);
+    if (chosen > 0) {
+        sample->images[0] = sample->images[chosen];
+        sample->images[chosen] = (struct member){0};
+    }
+    sample->count = chosen >= 0;
+    sample->pictured = true;
+}
+
 /* A label beside the image, else its folder, else a text beside it, else none. */
 static enum status find_target(const struct sample *sample, struct dataset *dataset,
                                const char *name, long *target) {
-    const size_t folder = (size_t)(dataset_base(name) - name);
     const char *label = sample->label;
     char *text = NULL;
     enum status st;
-    if (folder > 1 && sample->label_kind <= MEMBER_TXT) {
-        text = str_format("%.*s", (int)folder - 1, name);
+    if (in_class_folder(sample, name)) {
+        text = str_format("%.*s", (int)folder_of(name), name);
         if (!text) return ST_NOMEM;
         label = text;
     }

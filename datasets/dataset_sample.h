@@ -1,6 +1,10 @@
 /*
  * dataset_sample: a group of adjacent members of an archive that belong together, as WebDataset
  * has it: the name up to the first dot of its last part is the key, x.jpg and x.cls are one sample.
+ *
+ * Where a label stands beside it a sample has one picture, the first by the name of the key and an
+ * image's suffix: x.seg.png is another field of it. Without such a label, or such a picture, every
+ * image counts, as in class folders.
  */
 #ifndef DATASETS_DATASET_SAMPLE_H
 #define DATASETS_DATASET_SAMPLE_H
@@ -23,6 +27,7 @@ struct sample {
     char *key; /* NULL: none yet */
     struct member images[SAMPLE_IMAGES];
     int count, given;
+    bool pictured; /* a picture of it was given as the one that counts */
     size_t bytes;
     enum member_kind
         label_kind; /* where label, or label_error, comes from; NOTHING: there is none */
@@ -38,6 +43,9 @@ size_t sample_key(const char *name);
 /* Takes an image, or reads a label; *member is empty after that. ST_NOMEM. */
 enum status sample_take(struct sample *sample, enum member_kind kind,
                         struct member *member) MUST_CHECK;
+
+/* Of a sample that is complete: the images that do not count away, while none is given. */
+void sample_choose(struct sample *sample);
 
 /* The next image, not given yet, into *item; `archive` is where the sample is from. */
 void sample_give(struct sample *sample, struct dataset *dataset, const char *archive,

@@ -26,6 +26,8 @@ static enum status add_shard(struct texts *paths, const char *pattern, const cha
     enum status st = path ? ST_OK : ST_NOMEM;
     if (path && stat(path, &info) != 0)
         st = fail(ST_IO, "%s: %s; it is one of %s", path, strerror(errno), pattern);
+    else if (path && !S_ISREG(info.st_mode))
+        st = fail(ST_USAGE, "%s: is no regular file; it is one of %s", path, pattern);
     else if (paths->count == MOST_SHARDS)
         st = fail(ST_USAGE, "%s: stands for more than %d files", pattern, MOST_SHARDS);
     if (st == ST_OK) st = texts_add(paths, path, &number);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "tests/dataset_files.h"
+#include "tests/dataset_told.h"
 #include "tests/zip_sample.h"
 
 static char home[] = "/tmp/vitrine-dataset-XXXXXX";
@@ -75,7 +76,11 @@ static const struct {
                   "d.jpg=x e.jpg=x e.txt=no e.json={\"wnid\":\"n01\"}"},
     {"t/numbers.tar", "a.jpg=x a.json={\"x\":1,\"cls\":3} b.jpg=x b.json={\"x\":1}"},
     {"t/both.tar", "cat/a.jpg=x cat/a.cls=9 cat/b.jpg=x cat/b.txt=dog"},
-    {"t/pair.tar", "a.jpg=x a.png=y a.cls=1"},
+    {"t/pair.tar", "a.jpg=x a.png=y a.cls=1 b.seg.png=x b.jpg=x b.cls=2 c.left.jpg=x c.right.jpg=y "
+                   "c.cls=3 d.jpg=x d.png=y e.jpg=x"},
+    {"t/twins.tar", "c/a.jpg=x c/a.png=y c/a.txt=both"},
+    {"t/nine.tar", "a.cls=1 a.jpg=x a.1.png=x a.2.png=x a.3.png=x a.4.png=x a.5.png=x a.6.png=x "
+                   "a.7.png=x a.8.png=x a.9.png=x b.jpg=x b.cls=2"},
     {"t/dots.tar", "c/p.1.jpg=x c/p.2.jpg=x c/p.3.jpg=x c/p.4.jpg=x c/p.5.jpg=x c/p.6.jpg=x "
                    "c/p.7.jpg=x c/p.8.jpg=x c/p.9.jpg=x"},
     {"t/nothing.tar", "a.txt=x"},
@@ -235,36 +240,6 @@ static bool is_archive(const char *path) {
            strcmp(path, "cut") == 0;
 }
 
-static void add_text(char *text, size_t size, const char *more) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s", more);
-}
-
-/* All of a dataset as text. */
-static void tell(struct dataset *dataset, char *text, size_t size) {
-    struct dataset_item item = {0};
-    size_t items = 0;
-    snprintf(text, size, "%s:", dataset_form(dataset));
-    for (; dataset_next(dataset, &item); items++) {
-        add_text(text, size, " ");
-        add_text(text, size, item.path);
-        add_text(text, size, item.error ? "!" : ">");
-        add_text(text, size,
-                 item.error        ? item.error
-                 : item.target < 0 ? "-"
-                                   : dataset_class(dataset, (size_t)item.target));
-        if (item.error) assert_true(!item.bytes && !item.image.rgb);
-        mem_free(item.path);
-        mem_free(item.error);
-        mem_free(item.bytes);
-        image_release(&item.image);
-        item = (struct dataset_item){0};
-    }
-    assert_false(dataset_next(dataset, &item));
-    if (dataset_count(dataset) && !strchr(text, '!'))
-        assert_int_equal(dataset_count(dataset), items);
-}
-
 static const struct {
     const char *path, *labels, *want; /* where libarchive speaks, it is "*" */
     const char *note;                 /* words in it; NULL: there is none */
@@ -301,7 +276,13 @@ static const struct {
      NULL},
     {"t/numbers.tar", NULL, "archive: t/numbers.tar/a.jpg>3 t/numbers.tar/b.jpg>-", NULL},
     {"t/both.tar", NULL, "archive: t/both.tar/cat/a.jpg>9 t/both.tar/cat/b.jpg>cat", NULL},
-    {"t/pair.tar", NULL, "archive: t/pair.tar/a.jpg>1 t/pair.tar/a.png>1", NULL},
+    {"t/pair.tar", NULL,
+     "archive: t/pair.tar/a.jpg>1 t/pair.tar/b.jpg>2 t/pair.tar/c.left.jpg>3 "
+     "t/pair.tar/c.right.jpg>3 "
+     "t/pair.tar/d.jpg>- t/pair.tar/d.png>- t/pair.tar/e.jpg>-",
+     NULL},
+    {"t/twins.tar", NULL, "archive: t/twins.tar/c/a.jpg>c t/twins.tar/c/a.png>c", NULL},
+    {"t/nine.tar", NULL, "archive: t/nine.tar/a.jpg>1 t/nine.tar/b.jpg>2", NULL},
     {"t/dots.tar", NULL,
      "archive: t/dots.tar/c/p.1.jpg>c t/dots.tar/c/p.2.jpg>c t/dots.tar/c/p.3.jpg>c "
      "t/dots.tar/c/p.4.jpg>c t/dots.tar/c/p.5.jpg>c t/dots.tar/c/p.6.jpg>c t/dots.tar/c/p.7.jpg>c "

@@ -41,6 +41,27 @@ static const struct {
              {"/i64", (int64_t)1 << 62},
              {"/u64", (int64_t)1 << 62}};
 
+/* The data of a dataset in one piece are said to lie just before the end of the file. */
+static int move_to_end(const char *name) {
+    static uint8_t bytes[1 << 20];
+    const hid_t id = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t set = H5Dopen2(id, name, H5P_DEFAULT);
+    const uint64_t from = H5Dget_offset(set);
+    FILE *raw = fopen(path, "r+b");
+    const size_t size = raw ? fread(bytes, 1, sizeof bytes, raw) : 0;
+    const uint64_t to = size - 8;
+    int found = 0;
+    H5Dclose(set);
+    H5Fclose(id);
+    for (size_t i = 0; i + 8 <= size; i++) {
+        if (memcmp(bytes + i, &from, 8) != 0) continue;
+        found++;
+        memcpy(bytes + i, &to, 8);
+    }
+    if (raw) rewind(raw);
+    return found != 1 || fwrite(bytes, 1, size, raw) != size || fclose(raw) != 0;
+}
+
 static int make_file(void **state) {
     static uint8_t pixels[ROWS * ROW];
     static const size_t dims[] = {ROWS, 2, 3}, none[] = {0, 2, 3};
@@ -57,6 +78,7 @@ static int make_file(void **state) {
         h5_create_growing(file, "/chunks", DT_U8, 3, dims) ||
         h5_append(file, "/chunks", ROWS, pixels) ||
         h5_write(file, "/none", DT_U8, 3, none, pixels) ||
+        h5_write(file, "/astray", DT_U8, 3, dims, pixels) ||
         h5_write(file, "/floats", DT_F32, 1, dims, floats) ||
         h5_write(file, "/scalar", DT_U8, 0, dims, pixels) || h5_close(&file) != ST_OK)
         return 1;
@@ -68,6 +90,7 @@ static int make_file(void **state) {
     failed |= put_list(id, "/odd", odd, values);
     H5Tclose(odd);
     H5Fclose(id);
+    failed |= move_to_end("/astray");
     return failed || h5_open(path, &file) != ST_OK;
 }
 
@@ -123,6 +146,7 @@ static const struct {
     {"floats as integers", "/floats", true, 0, 1, ST_SHAPE, "expected a list of integers"},
     {"integers that are no list", "/whole", true, 0, 1, ST_SHAPE, "expected a list of integers"},
     {"integers of 20 bits", "/odd", true, 0, 1, ST_SHAPE, "expected a list of integers"},
+    {"data behind the end", "/astray", false, 0, 1, ST_FORMAT, "points behind the end of the file"},
     {"integers behind the end", "/i8", true, 7, 1, ST_USAGE, "rows 7 to 8 of 7"},
 };
 

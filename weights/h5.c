@@ -195,6 +195,19 @@ enum status h5_bytes(struct h5 *file, const char *object, uint64_t offset, void 
     return ST_OK;
 }
 
+bool h5_quiet(void) {
+    return H5Eset_auto2(H5E_DEFAULT, NULL, NULL) >= 0;
+}
+
+enum status h5_check_end(const struct h5 *file) {
+    struct stat info;
+    if (file->fd < 0) return ST_OK;
+    if (fstat(file->fd, &info) != 0) return fail(ST_IO, "%s: %s", file->name, strerror(errno));
+    if ((uint64_t)info.st_size >= file->size) return ST_OK;
+    return fail(ST_IO, "%s: became shorter while it was read: %lld bytes, %llu at the start",
+                file->name, (long long)info.st_size, (unsigned long long)file->size);
+}
+
 /*
  * A zeroed h5 of that name; HDF5's error printing off and no plugins: set each time, others may
  * differ.
@@ -209,7 +222,7 @@ static enum status start(const char *name, struct h5 **out) {
     if (!file->name) return ST_NOMEM;
     /* At exit HDF5 would close once more what a full disk kept from closing, and crash over it. */
     (void)H5dont_atexit();
-    if (H5open() < 0 || H5Eset_auto2(H5E_DEFAULT, NULL, NULL) < 0 || H5PLset_loading_state(0) < 0)
+    if (H5open() < 0 || !h5_quiet() || H5PLset_loading_state(0) < 0)
         return fail(ST_NOMEM, "%s: the HDF5 library does not start", name);
     return make_types(file);
 }
@@ -378,6 +391,7 @@ out:
 enum status h5_close(struct h5 **file) {
     enum status st = ST_OK;
     if (!*file) return ST_OK;
+    (void)h5_quiet();
     if ((*file)->writable && H5Fflush((*file)->id, H5F_SCOPE_LOCAL) < 0)
         st = fail(ST_IO, "%s: cannot be written (%s)", (*file)->name, h5_write_reason(*file));
     if (H5Fclose((*file)->id) < 0 && st == ST_OK)
@@ -399,6 +413,7 @@ static enum status walk(struct h5 *file, const char *path, bool *found) {
     char prefix[2 * H5_MAX_NAME + 4];
     size_t size = strlen(path);
     *found = false;
+    (void)h5_quiet();
     if (path[0] != '/' || size >= sizeof prefix)
         return fail(ST_USAGE, "%s: no path of an object: %.80s", file->name, path);
     for (size_t end = 1; end <= size; end++) {

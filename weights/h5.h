@@ -5,7 +5,8 @@
  * filters but deflate and shuffle, ranks up to TENSOR_MAX_RANK, claimed sizes against stored ones
  * before any allocation, text in UTF-8 without control characters (line ends and tabs aside),
  * HDF5's own error printing off. Every sentence begins with the file's name: ST_IO where the system
- * refused, ST_SHAPE where a dataset is missing or of another shape or type, else ST_FORMAT.
+ * refused or the file became shorter since it was opened, ST_SHAPE where a dataset is missing or of
+ * another shape or type, else ST_FORMAT.
  *
  * Objects are named by absolute paths ("/config", "/parameters/norm.weight"). An open file is used
  * by one thread at a time.

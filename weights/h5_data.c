@@ -74,6 +74,16 @@ static bool is_whole_integer(hid_t type) {
            H5Tget_precision(type) == 8 * size;
 }
 
+/* A dataset in one piece, or in its header, must lie inside the file: HDF5 reads zeros there. */
+static enum status check_extent(struct h5 *file, const char *path, const struct data *data,
+                                hid_t create) {
+    haddr_t offset;
+    if (data->stored == 0 || H5Pget_layout(create) != H5D_CONTIGUOUS) return ST_OK;
+    offset = H5Dget_offset(data->id);
+    if (offset <= file->size && data->stored <= file->size - offset) return ST_OK;
+    return fail(ST_FORMAT, "%s: %s: points behind the end of the file", file->name, path);
+}
+
 /*
  * Bytes claimed against bytes stored. Deflate cannot shrink below 1032:1 (zlib's technical
  * details), so no file makes us believe in more than that; HDF5 also holds one chunk in memory.
@@ -91,7 +101,7 @@ static enum status check_size(struct h5 *file, const char *path, struct data *da
     if (!chunked && bytes != data->stored)
         return fail(ST_FORMAT, "%s: %s: %llu bytes are stored, expected %zu", file->name, path,
                     (unsigned long long)data->stored, bytes);
-    if (!chunked) return ST_OK;
+    if (!chunked) return check_extent(file, path, data, create);
     limit = data->stored * (H5Pget_nfilters(create) > 0 ? 1032 : 1);
     if (bytes > limit)
         return fail(ST_FORMAT, "%s: %s: %llu bytes are stored, %zu cannot come of them", file->name,
@@ -182,7 +192,9 @@ enum status h5_info(struct h5 *file, const char *dataset, struct h5_dataset *out
 static enum status read_as(struct h5 *file, const char *path, const struct data *data, hid_t memory,
                            void *dst) {
     if (data->count == 0) return ST_OK;
-    if (H5Dread(data->id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst) >= 0) return ST_OK;
+    if (H5Dread(data->id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst) >= 0)
+        return h5_check_end(file);
+    TRY(h5_check_end(file));
     return fail(ST_FORMAT, "%s: %s: cannot be read (%s)", file->name, path, h5_reason());
 }
 
@@ -242,6 +254,7 @@ static enum status read_rows(struct h5 *file, const char *path, const struct dat
            H5Dread(data->id, memory, block, space, H5P_DEFAULT, dst) >= 0;
     if (block >= 0) H5Sclose(block);
     if (space >= 0) H5Sclose(space);
+    TRY(h5_check_end(file));
     return done ? ST_OK
                 : fail(ST_FORMAT, "%s: %s: cannot be read (%s)", file->name, path, h5_reason());
 }
@@ -364,8 +377,9 @@ out:
 static enum status create_data(struct h5 *file, const char *path, hid_t type, int rank,
                                const hsize_t *dims, const hsize_t *chunk, hid_t *out) {
     hsize_t most[TENSOR_MAX_RANK] = {0};
+    const bool quiet = h5_quiet();
     hid_t create = H5Pcreate(H5P_DATASET_CREATE), space;
-    bool ready = create >= 0 && type >= 0 && H5Pset_obj_track_times(create, false) >= 0;
+    bool ready = quiet && create >= 0 && type >= 0 && H5Pset_obj_track_times(create, false) >= 0;
     for (int i = 0; i < rank; i++)
         most[i] = chunk && i == 0 ? H5S_UNLIMITED : dims[i];
     if (ready && chunk) ready = H5Pset_chunk(create, rank, chunk) >= 0;

@@ -49,6 +49,15 @@ const char *h5_reason(void);
 /* Why a write to the file failed, as a write behind its end shows: the file is then of no use. */
 const char *h5_write_reason(const struct h5 *file);
 
+/*
+ * Printing off in the thread that calls: HDF5 keeps that setting for each thread. Everything that
+ * opens an object calls it.
+ */
+bool h5_quiet(void);
+
+/* ST_IO where the file is shorter than at the start: HDF5 reads zeros behind its end. */
+enum status h5_check_end(const struct h5 *file) MUST_CHECK;
+
 /* Opens the group or dataset at an absolute path; *out is to be H5Oclose'd. Missing: `missing`. */
 enum status h5_open_object(struct h5 *file, const char *path, enum status missing,
                            hid_t *out) MUST_CHECK;
