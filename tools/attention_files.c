@@ -6,7 +6,7 @@
  *   h5   all arrays in one file, datasets named like the method, the stage or the layer
  *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value
  *
- * and pictures (attention_pictures.h).
+ * pictures (attention_pictures.h), and one page for all images (attention_page.h).
  */
 #include "tools/attention_files.h"
 
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tools/arrays.h"
+#include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
 #include "tools/output.h"
 #include "tools/rows.h"
@@ -143,6 +144,7 @@ const struct attention_kind attention_kinds[] = {
     {"npy", save_npy, .picture = false},
     {"h5", save_h5, .picture = false},
     {"csv", save_csv, .picture = false},
+    {"html", attention_page_save, .picture = true},
     {NULL}};
 
 unsigned attention_kind_named(const char *name) {
@@ -167,7 +169,7 @@ enum status attention_kinds_check(unsigned kinds, const struct attention_options
         if (kinds & 1u << k && attention_kinds[k].patches && options->focus.query == QUERY_ALL)
             return fail(ST_USAGE,
                         "--save %s shows one query's map, --query all has all: save map, "
-                        "grid, npy, h5 or csv of that",
+                        "grid, npy, h5, csv or html of that",
                         attention_kinds[k].name);
     return ST_OK;
 }

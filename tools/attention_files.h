@@ -8,6 +8,8 @@
 #include "tools/attention.h"
 #include "tools/heat_map.h"
 
+struct attention_page;
+
 /* How pictures are drawn. */
 struct attention_look {
     enum colormap colormap;
@@ -26,7 +28,8 @@ struct attention_file {
     const char *model;   /* as it was asked for */
     const char *options; /* attention_options_text */
     const struct attention_look *look;
-    const uint8_t *pixels; /* what the model saw, (height, width, 3) */
+    const uint8_t *pixels;       /* what the model saw, (height, width, 3) */
+    struct attention_page *page; /* kind html (attention_page.h) */
 };
 
 struct attention_kind {

@@ -84,20 +84,24 @@ static bool all_queries(const struct attention_file *file) {
     return file->maps->options.focus.query == QUERY_ALL;
 }
 
-/* Where the map's cells lie on a picture of width x height. */
-static struct grid_place place_of(const struct attention_file *file, const struct one_map *map,
-                                  int width, int height) {
+struct grid_place attention_pictures_place(const struct attention_file *file, int layer, int rows,
+                                           int columns, int width, int height) {
     const struct model *model = file->maps->model;
     const struct attention_shape finest = model_attention_shape(model, 0, false);
-    const int step = map->layer < 0 ? 1 : 1 << model_layer_stage(model, map->layer);
+    const int step = layer < 0 ? 1 : 1 << model_layer_stage(model, layer);
     return (struct grid_place){
         .at = file->item->placement,
         .image_w = width,
         .image_h = height,
-        .model_w = map->w * step * (model->preprocess.width / finest.map.grid_w),
-        .model_h = map->h * step * (model->preprocess.height / finest.map.grid_h),
-        .columns = map->w,
-        .rows = map->h};
+        .model_w = columns * step * (model->preprocess.width / finest.map.grid_w),
+        .model_h = rows * step * (model->preprocess.height / finest.map.grid_h),
+        .columns = columns,
+        .rows = rows};
+}
+
+static struct grid_place place_of(const struct attention_file *file, const struct one_map *map,
+                                  int width, int height) {
+    return attention_pictures_place(file, map->layer, map->h, map->w, width, height);
 }
 
 static struct heat_style style_of(const struct attention_file *file, const struct one_map *map) {

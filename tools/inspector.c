@@ -90,7 +90,13 @@ static int layer_queries(const struct inspector_layer *layer) {
 }
 
 static int layer_keys(const struct inspector_layer *layer) {
-    return layer->window ? layer->window * layer->window : layer_queries(layer);
+    return layer->window[0] ? layer->window[0] * layer->window[1] : layer_queries(layer);
+}
+
+static enum status layer_fail(const struct inspector_layer *layer) {
+    return fail(ST_USAGE, "%s: %d heads, %d tokens in front, windows of %d x %d shifted by %d, %d",
+                layer->name, layer->heads, layer->prefix, layer->window[0], layer->window[1],
+                layer->shift[0], layer->shift[1]);
 }
 
 static enum status layer_check(const struct inspector_layer *layer) {
@@ -98,10 +104,13 @@ static enum status layer_check(const struct inspector_layer *layer) {
     const struct grid_place *place = &layer->place;
     size_t count;
     TRY(grid_place_check(place));
-    if (layer->heads < 1 || layer->prefix < 0 || layer->window < 0 || layer->window > most ||
-        layer->shift < 0 || (layer->window && (layer->prefix || layer->shift >= layer->window)))
-        return fail(ST_USAGE, "%s: %d heads, %d tokens in front, windows of %d shifted by %d",
-                    layer->name, layer->heads, layer->prefix, layer->window, layer->shift);
+    if (layer->heads < 1 || layer->prefix < 0) return layer_fail(layer);
+    for (int i = 0; i < 2; i++) {
+        const int window = layer->window[i], shift = layer->shift[i];
+        if (window < 0 || window > most || shift < 0 || !window != !layer->window[0] ||
+            (window && (layer->prefix || shift >= window)))
+            return layer_fail(layer);
+    }
     if (place->rows > most || place->columns > most || layer->prefix > most || layer->heads > most)
         return fail(ST_NOMEM, "%s: a map of %d x %d is too large for a page", layer->name,
                     place->columns, place->rows);
@@ -169,8 +178,9 @@ static void put_layer(FILE *file, const struct inspector_layer *layer,
     put_grid(file, &layer->place);
     fprintf(file, ",\"heads\":%d,\"queries\":%d,\"keys\":%d,\"prefix\":%d", layer->heads,
             layer_queries(layer), layer_keys(layer), layer->prefix);
-    fprintf(file, ",\"window\":%d,\"shift\":%d,\"levels\":%d,\"tokens\":[", layer->window,
-            layer->shift, INSPECTOR_LEVELS);
+    fprintf(file, ",\"window\":[%d,%d],\"shift\":[%d,%d]", layer->window[0], layer->window[1],
+            layer->shift[0], layer->shift[1]);
+    fprintf(file, ",\"levels\":%d,\"tokens\":[", INSPECTOR_LEVELS);
     for (int i = 0; i < layer->prefix; i++) {
         if (i) fputc(',', file);
         put_text(file, layer->tokens[i]);
@@ -225,8 +235,10 @@ static enum status pack_all(const struct inspector_picture *picture, struct pack
         TRY(map_pack(&picture->maps[i], packed++));
     }
     for (int i = 0; i < picture->layer_count; i++) {
-        TRY(layer_check(&picture->layers[i]));
-        TRY(layer_pack(&picture->layers[i], packed++));
+        struct inspector_layer layer = picture->layers[i];
+        TRY(layer_check(&layer));
+        if (!layer.values) TRY(picture->layer_values(picture->context, i, &layer.values));
+        TRY(layer_pack(&layer, packed++));
     }
     return ST_OK;
 }

@@ -103,6 +103,8 @@ int model_rollout_count(const struct model *model);
 void model_rollout_steps(const struct model *model, bool head_rows, struct rollout_step *steps);
 /* row (T of the last block): what of its tokens the head reads. */
 void model_head_row(const struct model *model, double *row);
+/* What prefix token i is: "class token", "distillation token", "register 0". */
+void model_token_name(const struct model *model, int i, char *name, size_t size);
 /* The stage that a block lies in; 0 of a ViT. */
 int model_layer_stage(const struct model *model, int layer);
 
