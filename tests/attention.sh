@@ -168,6 +168,8 @@ for model in vit_distilled vit_gap_norm vit_map vit_none vit_beit vit_dinov2_gia
     check "  raw maps: exit 0" exits 0
 done
 
+"$bin" attention -q -o mapped -m "$ref/vit_map.h5" --save npy cat.ppm && cp mapped/cat.rollout.npy map.npy
+
 # ---- what is refused -------------------------------------------------------------------------------
 
 refuses() { # NAME WORDS ARGUMENT...
@@ -177,7 +179,7 @@ refuses() { # NAME WORDS ARGUMENT...
     check "$name: exit 2" exits 2
     check "  it is said" err_has "$words"
 }
-refuses "--layers with rollout" "--layers is for --method raw" --layers 1
+refuses "--layers with rollout" "--layers is for --method raw and --save html" --layers 1
 refuses "--query all with rollout" "--query all is for --method raw" --query all
 refuses "--discard with raw" "rollout" --method raw --discard 0.5
 refuses "a layer that there is not" "option --layers 6: the model has layers 0 to 5" --method raw --layers 2,6
@@ -261,6 +263,34 @@ check "  it is said" err_has "--save overlay shows one query's map"
 bare --colormap jet cat.ppm
 check "a colour map that is none: exit 2" exits 2
 check "  those there are are named" err_has "viridis, magma"
+
+# ---- the page --------------------------------------------------------------------------------------
+# What it shows is looked at in inspector.sh.
+
+page() { [ "$(grep -c 'class="picture">{$' "$1")" = "$2" ] && [ "$(tail -n 1 "$1")" = "</html>" ]; }
+if "$bin" --version | grep -q stb_image; then
+    bare -o html --save html,npy,csv --layers 1,4 cat.ppm broken.png dog.ppm
+    check "a page beside arrays, one picture broken: exit 1" exits 1
+    check "  one page for all" files html \
+        "cat.rollout.csv cat.rollout.npy dog.rollout.csv dog.rollout.npy index.html"
+    check "  whole, with two pictures" page html/index.html 2
+    check "  the memory is said, of all layers for the rollout" err_has "MiB for what is kept of 6 layers"
+    check "  the arrays are those of a pass without it" cmp html/cat.rollout.npy maps/new/cat.rollout.npy
+    bare -q -o html2 -b 2 --save html --layers 1,4 cat.ppm broken.png dog.ppm
+    check "  in a batch the same page" cmp html/index.html html2/index.html
+    bare -q -o html3 -m swin-cifar10 --method raw --query 20,9 --save html,npy cat.ppm
+    check "a page beside a Swin's raw maps: exit 0" exits 0
+    check "  whole" page html3/index.html 1
+    check "  the raw maps as without it" cmp html3/cat.raw.stage1.npy swin/cat.raw.stage1.npy
+    bare -q -o html4 -m "$ref/vit_map.h5" --save html,npy cat.ppm
+    check "a page of a head that attends itself: exit 0" exits 0
+    check "  the same rollout" cmp html4/cat.rollout.npy map.npy
+    cp cat.ppm index.html
+    bare -o . --save html ./index.html
+    check "a page over an input: exit 2" exits 2
+    check "  the input is as it was" cmp cat.ppm index.html
+    rm index.html
+fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

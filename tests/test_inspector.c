@@ -103,7 +103,8 @@ static void check_layer(const cJSON *item, const float *values) {
         const unsigned scale = code[0] + 256U * code[1];
         const double most = scale == 65535 ? 0 : exp2(-(double)scale / 2048);
         const double got = plain[4 * rows + i] * most / number(item, "levels");
-        if (fabs(got - (double)values[i]) > most * (1 / 126.0 + 0.0004)) /* scales: 2^(1/4096) */
+        if (fabs(got - (double)values[i]) >
+            most * (0.5 / INSPECTOR_LEVELS + 0.0004)) /* scales: 2^(1/4096) */
             fail_msg("row %d, key %d: %g, want %g", i / TOKENS, i % TOKENS, got, (double)values[i]);
     }
     mem_free(plain);

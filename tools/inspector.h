@@ -10,8 +10,8 @@
  *   layers  uint16 (heads, queries, 2): the greatest value m of a row's first `prefix` keys, and
  *           that of its other keys, as round(-2048 log2(m)), or 65535 for 0;
  *           uint8 (heads, queries, keys): round(levels * value / m)
- * All little-endian. So a value is off by at most m / 126; ViT-B/16 (12 x 12 x 197 x 197) takes
- * about 2.9 MB.
+ * All little-endian. So a value is off by at most m / 94; ViT-B/16 (12 x 12 x 197 x 197) takes
+ * 2.2 to 2.8 MB.
  */
 #ifndef TOOLS_INSPECTOR_H
 #define TOOLS_INSPECTOR_H
@@ -21,7 +21,7 @@
 #include "datasets/image.h"
 #include "datasets/placement.h"
 
-#define INSPECTOR_LEVELS 63
+#define INSPECTOR_LEVELS 47
 
 struct inspector_map {
     const char *name;        /* "rollout" */
