@@ -183,7 +183,8 @@ opened() { # NAME MODEL LAYERS: the page and the arrays of one model, in the fol
     check "$1: a click draws another picture" answer "another picture: true"
     check "$1: its layers and heads" answer "layers: $3"
     python3 compare.py "$1" >compared
-    check "$1: rows as the arrays hold them: $(tail -n 1 compared)" [ $? = 0 ]
+    same=$?
+    check "$1: rows as the arrays hold them: $(tail -n 1 compared)" [ $same = 0 ]
     head -n 5 compared | grep '^  '
     sed "s#PAGE#$1/index.html#" narrow.html >framed.html
     dom framed.html framed
