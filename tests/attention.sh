@@ -264,6 +264,32 @@ bare --colormap jet cat.ppm
 check "a colour map that is none: exit 2" exits 2
 check "  those there are are named" err_has "viridis, magma"
 
+# ---- classify --overlay ----------------------------------------------------------------------------
+
+classify() {
+    last="vitrine classify $*"
+    "$bin" classify "$@" >out 2>err
+    rc=$?
+}
+bare -q -o looked --save overlay cat.ppm dog.ppm may
+classify -q -f csv cat.ppm dog.ppm may
+cp out plain.csv
+for batch in 1 3; do
+    classify -f csv -b $batch --overlay seen$batch/deep cat.ppm dog.ppm may
+    check "classify --overlay, passes of $batch: exit 0" exits 0
+    check "  the predictions as without it" cmp out plain.csv
+    check "  the overlays of attention" diff -r looked seen$batch/deep
+    check "  the memory is said" err_has "MiB for what is kept of 6 layers"
+done
+classify -q -f csv --overlay broke cat.ppm broken.png dog.ppm
+check "classify --overlay, a broken picture: exit 1" exits 1
+check "  the others have theirs" files broke "cat.rollout.overlay.png dog.rollout.overlay.png"
+check "  the right one" cmp broke/dog.rollout.overlay.png looked/dog.rollout.overlay.png
+classify -q -m swin-cifar10 --overlay swinned cat.ppm
+check "a Swin's" files swinned cat.rollout.overlay.png
+classify -q --overlay file cat.ppm
+check "a folder that is a file: exit 1" exits 1
+
 # ---- the page --------------------------------------------------------------------------------------
 # What it shows is looked at in inspector.sh.
 

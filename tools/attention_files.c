@@ -17,9 +17,22 @@
 #include "tools/arrays.h"
 #include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
+#include "tools/cli.h"
 #include "tools/output.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
+
+struct attention_look attention_look_defaults(void) {
+    return (struct attention_look){.filter = HEAT_BICUBIC, .opacity = 0.6};
+}
+
+void attention_tell_memory(const struct attention_maps *maps, size_t kept, int layers) {
+    const double mib = 1.0 / (1 << 20);
+    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
+            "probabilities, %.1f MiB for what is kept of %d layer%s",
+            maps->batch, maps->batch == 1 ? "" : "s", mib * (double)maps->pass_bytes,
+            mib * (double)kept, layers, layers == 1 ? "" : "s");
+}
 
 /* ---- npy ------------------------------------------------------------------------------------- */
 

@@ -19,6 +19,11 @@ struct attention_look {
     double mass;    /* kind mask: the share of a map that is kept */
 };
 
+struct attention_look attention_look_defaults(void);
+
+/* A line on stderr: what a pass takes beside the model's memory, `kept` bytes of `layers` layers. */
+void attention_tell_memory(const struct attention_maps *maps, size_t kept, int layers);
+
 /* An image of the pass that has ended. */
 struct attention_file {
     struct attention_maps *maps;

@@ -133,14 +133,11 @@ static bool wants_page(const struct command *c) {
 }
 
 static void say_memory(const struct command *c) {
-    const double mib = 1.0 / (1 << 20);
-    const size_t kept = wants_page(c) ? c->page.kept_bytes : c->maps.kept_bytes;
-    const int layers = wants_page(c) ? c->page.count : c->maps.count;
     if (c->run.quiet) return;
-    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
-            "probabilities, %.1f MiB for what is kept of %d layer%s",
-            c->batch, c->batch == 1 ? "" : "s", mib * (double)c->maps.pass_bytes,
-            mib * (double)kept, layers, layers == 1 ? "" : "s");
+    if (wants_page(c))
+        attention_tell_memory(&c->maps, c->page.kept_bytes, c->page.count);
+    else
+        attention_tell_memory(&c->maps, c->maps.kept_bytes, c->maps.count);
 }
 
 /* What is saved, and where the options for it make no sense. */
@@ -256,7 +253,7 @@ static enum status run_all(struct command *c) {
 int cmd_attention(int argc, char **argv) {
     struct command c = {.run = run_defaults(),
                         .attention = attention_defaults(),
-                        .look = {.filter = HEAT_BICUBIC, .opacity = 0.6},
+                        .look = attention_look_defaults(),
                         .folder = "."};
     struct cli_args args;
     enum status st;
