@@ -290,6 +290,41 @@ check "a Swin's" files swinned cat.rollout.overlay.png
 classify -q --overlay file cat.ppm
 check "a folder that is a file: exit 1" exits 1
 
+# ---- faithfulness ----------------------------------------------------------------------------------
+
+# field ORDER CURVE COLUMN: of out, the first picture's.
+field() { awk -F'\t' -v o="$1" -v c="$2" -v n="$3" '$3 == o && $4 == c { print $n; exit }' out; }
+bare -q -o faith --faithfulness cat.ppm dog.ppm
+check "--faithfulness: exit 0" exits 0
+check "  its plot beside the overlay" files faith \
+    "cat.rollout.faithfulness.png cat.rollout.overlay.png dog.rollout.faithfulness.png dog.rollout.overlay.png"
+check "  a line a curve, one of names" lines out 9
+cp out faith.tsv
+check "  a curve's area is that under its points" awk -F'\t' 'NR > 1 { sum = 0
+    for (i = 7; i <= 26; i++) sum += ($(i - 1) + $i) / 2 * (int((i - 6) * 64 / 20) - int((i - 7) * 64 / 20)) / 64
+    if (sum - $5 > 2e-6 || $5 - sum > 2e-6) exit 1 }' out
+for order in rollout random; do
+    check "  $order: deletion ends where insertion begins" [ "$(field $order deletion 26)" = "$(field $order insertion 6)" ]
+    check "  $order: and begins where it ends" [ "$(field $order deletion 6)" = "$(field $order insertion 26)" ]
+done
+check "  the picture's own probability, as classify has it" [ "$(field rollout deletion 6)" = \
+    "$("$bin" classify -q -f csv -k 1 cat.ppm | awk -F, 'NR > 1 { printf "%.6f", $7 }')" ]
+bare -q -o faith -b 2 -t 2 --save faithfulness cat.ppm dog.ppm
+check "--save faithfulness: the same, in a batch" cmp out faith.tsv
+bare -q -o faith --faithfulness --seed 7 cat.ppm dog.ppm
+check "--seed: another random order" differ out faith.tsv
+check "  and the same rollout" [ "$(grep rollout out)" = "$(grep rollout faith.tsv)" ]
+bare -q -o faith -m swin-cifar10 --faithfulness cat.ppm
+check "--faithfulness of a Swin: exit 0" exits 0
+check "  its curves" lines out 5
+bare --faithfulness --method raw cat.ppm
+check "--faithfulness of raw maps: exit 2" exits 2
+check "  it is said" err_has "option --faithfulness is for --method rollout"
+bare --faithfulness --mass 0.5 cat.ppm
+check "--faithfulness beside a mask: exit 2" exits 2
+bare -o headless --faithfulness -m "$ref/vit_none.h5" cat.ppm
+check "--faithfulness of a model without a head: refused" eval '[ $rc != 0 ] && err_has "no classification head"'
+
 # ---- the page --------------------------------------------------------------------------------------
 # What it shows is looked at in inspector.sh.
 

@@ -18,6 +18,7 @@
 #include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
 #include "tools/cli.h"
+#include "tools/faithfulness.h"
 #include "tools/output.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
@@ -158,6 +159,7 @@ const struct attention_kind attention_kinds[] = {
     {"h5", save_h5, .picture = false},
     {"csv", save_csv, .picture = false},
     {"html", attention_page_save, .picture = true},
+    {"faithfulness", faithfulness_save, .picture = false},
     {NULL}};
 
 unsigned attention_kind_named(const char *name) {
@@ -178,6 +180,11 @@ bool attention_kinds_picture(unsigned kinds) {
 }
 
 enum status attention_kinds_check(unsigned kinds, const struct attention_options *options) {
+    const unsigned faithfulness = kinds & attention_kind_named("faithfulness");
+    if (faithfulness && options->method != ATTENTION_ROLLOUT)
+        return fail(ST_USAGE, "option --faithfulness is for --method rollout, which gives one map");
+    if (faithfulness && kinds & attention_kind_named("mask"))
+        return fail(ST_USAGE, "option --faithfulness and a mask both write to stdout: run twice");
     for (int k = 0; attention_kinds[k].name; k++)
         if (kinds & 1u << k && attention_kinds[k].patches && options->focus.query == QUERY_ALL)
             return fail(ST_USAGE,

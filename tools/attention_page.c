@@ -99,7 +99,7 @@ enum status attention_page_close(struct attention_page *page, enum status done) 
 struct sheet {
     const struct attention_file *file;
     struct inspector_class classes[ATTENTION_PAGE_CLASSES];
-    char numbers[ATTENTION_PAGE_CLASSES][24];
+    char numbers[ATTENTION_PAGE_CLASSES][MODEL_CLASS_NUMBER];
     int class_count;
     struct inspector_layer *layers; /* (arrays of page->rows) */
     char (*layer_names)[40];        /* the same */
@@ -122,10 +122,8 @@ static enum status fill_classes(struct sheet *sheet) {
         model->classes < ATTENTION_PAGE_CLASSES ? model->classes : ATTENTION_PAGE_CLASSES;
     top_k(logits, model->classes, sheet->class_count, best);
     for (int i = 0; i < sheet->class_count; i++) {
-        snprintf(sheet->numbers[i], sizeof sheet->numbers[i], "class %d", best[i]);
         sheet->classes[i] = (struct inspector_class){
-            best[i] < model->labels.count ? model->labels.name[best[i]] : sheet->numbers[i],
-            (double)logits[best[i]]};
+            model_class_name(model, best[i], sheet->numbers[i]), (double)logits[best[i]]};
     }
     return ST_OK;
 }

@@ -22,7 +22,7 @@ struct one_map {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static enum status write_png(const char *path, const struct image *picture) {
+enum status attention_pictures_write(const char *path, const struct image *picture) {
     struct picture_bytes bytes = {0};
     struct output out = {0};
     enum status st = picture_png(picture->rgb, picture->width, picture->height, 3, &bytes);
@@ -45,7 +45,7 @@ static enum status save_picture(const struct attention_file *file, const char *k
     else if (!alone)
         snprintf(place, sizeof place, ".layer%d", map->layer);
     path = str_format("%s.%s%s.png", file->stem, kind, place);
-    st = path ? write_png(path, picture) : ST_NOMEM;
+    st = path ? attention_pictures_write(path, picture) : ST_NOMEM;
     mem_free(path);
     return st;
 }
@@ -241,7 +241,7 @@ static enum status save_grid(const struct attention_file *file, int n) {
         panels[i] = (struct panel){map.values, map.h, map.w};
     }
     if (st == ST_OK) st = draw_grid(file, &array, panels, rows, columns, &picture);
-    if (st == ST_OK) st = write_png(path, &picture);
+    if (st == ST_OK) st = attention_pictures_write(path, &picture);
     image_release(&picture);
     mem_free(path);
     mem_free(columns);

@@ -12,6 +12,7 @@
 #include "tools/attention_files.h"
 #include "tools/attention_page.h"
 #include "tools/cli.h"
+#include "tools/faithfulness.h"
 #include "tools/heat_map.h"
 #include "tools/model.h"
 #include "tools/output.h"
@@ -32,6 +33,9 @@ struct command {
     struct model model;
     struct attention_maps maps;
     struct attention_page page; /* --save html */
+    struct faithfulness faithfulness;
+    bool measures; /* --faithfulness */
+    size_t seed;
     struct pipeline_totals totals;
     int batch;
     char **errors; /* (batch): of the good ones, why no map can be made; NULL = it can */
@@ -90,7 +94,8 @@ static const struct cli_option rows[] = {
      .show = attention_show_kinds,
      .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
              "grid (layers x heads), mask, npy, h5, csv, html (index.html: a\n"
-             "page to click through patches, layers and heads of all images)",
+             "page to click through patches, layers and heads of all images),\n"
+             "faithfulness",
      .unset = "overlay, of raw maps grid"},
     {0, "colormap", "NAME", CLI_CUSTOM, FIELD(look.colormap), .parse = parse_colormap,
      .show = show_colormap,
@@ -104,6 +109,13 @@ static const struct cli_option rows[] = {
     {0, "mass", "F", CLI_DOUBLE, FIELD(look.mass), .lo = 0, .hi = 1, .unset = "no mask",
      .help = "saves mask too: the fewest cells that hold this share of the map,\n"
              "and their frame, which goes to stdout as well: path x0 y0 x1 y1 cells"},
+    {0, "faithfulness", NULL, CLI_FLAG, FIELD(measures),
+     .help = "rollout: saves NAME.rollout.faithfulness.png: how the class's\n"
+             "probability falls as patches are blurred in the map's order\n"
+             "(deletion), and grows as they are made sharp (insertion), beside\n"
+             "a random order; the numbers and areas go to stdout"},
+    {0, "seed", "N", CLI_COUNT, FIELD(seed), .lo = 0, .hi = 4294967295.0,
+     .help = "of --faithfulness's random order"},
     {'o', "output", "DIR", CLI_STRING, FIELD(folder),
      .help = "the folder for the files; made where it is not there"},
 };
@@ -145,6 +157,8 @@ static enum status choose_kinds(struct command *c) {
     if (!c->kinds) c->kinds = attention_kinds_default((enum attention_method)c->attention.method);
     if (c->look.mass > 0) c->kinds |= attention_kind_named("mask");
     if (c->look.mass == 0) c->look.mass = 0.6;
+    if (c->measures) c->kinds |= attention_kind_named("faithfulness");
+    c->measures = c->kinds & attention_kind_named("faithfulness");
     c->attention.whole = wants_page(c);
     TRY(attention_options_check(&c->attention, wants_page(c)));
     return attention_kinds_check(c->kinds, &c->attention);
@@ -155,6 +169,7 @@ static enum status open_model(struct command *c) {
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
+    if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
     c->batch = c->model.batch;
     c->errors = mem_zalloc((size_t)c->batch, sizeof *c->errors);
@@ -200,7 +215,8 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .options = c->text,
                                         .look = &c->look,
                                         .pixels = pixels,
-                                        .page = &c->page};
+                                        .page = &c->page,
+                                        .faithfulness = &c->faithfulness};
     enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
     mem_free(stem);
     if (st != ST_FORMAT) return st;
@@ -216,7 +232,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
     TRY(place_batch(c, batch));
-    model_stage(&c->model, batch->ahead, batch->ahead_count);
+    if (!c->measures) model_stage(&c->model, batch->ahead, batch->ahead_count);
     if (batch->good)
         TRY(model_forward(&c->model, batch->pixels, batch->good, c->page.logits, &taps));
     for (int i = 0; i < batch->count; i++) {
@@ -271,6 +287,7 @@ int cmd_attention(int argc, char **argv) {
     for (int i = 0; c.errors && i < c.batch; i++)
         mem_free(c.errors[i]);
     mem_free(c.errors);
+    faithfulness_release(&c.faithfulness);
     attention_page_release(&c.page);
     attention_release(&c.maps);
     model_release(&c.model);

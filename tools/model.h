@@ -123,6 +123,10 @@ void model_stage(struct model *model, const uint8_t *pixels, int batch);
 bool all_finite(const float *values, size_t count);
 #define NOT_FINITE "the model's output for it is not finite"
 
+/* The class's name; of a model without names "class 7", in `number`. */
+enum { MODEL_CLASS_NUMBER = 24 };
+const char *model_class_name(const struct model *model, int class, char number[MODEL_CLASS_NUMBER]);
+
 /* In place: logits (count) to probabilities, max-subtracted. */
 void softmax(float *logits, int count);
 /*
