@@ -118,14 +118,14 @@ static enum status read_curves(struct faithfulness *f, int cells, struct faithfu
     const size_t count = (size_t)CURVES * POINTS * (size_t)classes;
     float *logits = f->logits;
     if (!all_finite(logits, count)) return fail(ST_FORMAT, "%s", NOT_FINITE);
-    top_k(logits, classes, 1, &out->class);
+    top_k(logits, classes, 1, &out->best);
     for (int p = 0; p < POINTS; p++)
         out->share[p] = (float)changed(cells, p) / (float)cells;
     for (int c = 0; c < CURVES; c++) {
         const float *values = out->probability[c], *share = out->share;
         for (int p = 0; p < POINTS; p++, logits += classes) {
             softmax(logits, classes);
-            out->probability[c][p] = logits[out->class];
+            out->probability[c][p] = logits[out->best];
         }
         out->area[c] = 0;
         for (int p = 1; p < POINTS; p++)
@@ -212,7 +212,7 @@ enum status faithfulness_save(const struct attention_file *file) {
     TRY(attention_compute(file->maps, file->image, 0, &array));
     TRY(faithfulness_measure(f, file->pixels, array.values, (int)array.dims[2], (int)array.dims[3],
                              &curves));
-    class = model_class_name(f->model, curves.class, number);
+    class = model_class_name(f->model, curves.best, number);
     TRY(save_plot(file, class, &curves));
     print_curves(f, file->item->path, class, &curves);
     return ST_OK;

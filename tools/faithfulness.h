@@ -33,7 +33,7 @@ struct faithfulness {
 };
 
 struct faithfulness_curves {
-    int class;                        /* predicted of the picture */
+    int best;                         /* predicted of the picture */
     float share[FAITHFULNESS_POINTS]; /* of the patches changed */
     float probability[FAITHFULNESS_CURVES][FAITHFULNESS_POINTS];
     double area[FAITHFULNESS_CURVES]; /* by trapezoids, 0 to 1 */

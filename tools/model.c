@@ -486,9 +486,9 @@ void top_k(const float *values, int count, int k, int *index) {
     }
 }
 
-const char *model_class_name(const struct model *model, int class,
+const char *model_class_name(const struct model *model, int index,
                              char number[MODEL_CLASS_NUMBER]) {
-    if (class < model->labels.count) return model->labels.name[class];
-    snprintf(number, MODEL_CLASS_NUMBER, "class %d", class);
+    if (index < model->labels.count) return model->labels.name[index];
+    snprintf(number, MODEL_CLASS_NUMBER, "class %d", index);
     return number;
 }

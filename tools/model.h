@@ -125,7 +125,7 @@ bool all_finite(const float *values, size_t count);
 
 /* The class's name; of a model without names "class 7", in `number`. */
 enum { MODEL_CLASS_NUMBER = 24 };
-const char *model_class_name(const struct model *model, int class, char number[MODEL_CLASS_NUMBER]);
+const char *model_class_name(const struct model *model, int index, char number[MODEL_CLASS_NUMBER]);
 
 /* In place: logits (count) to probabilities, max-subtracted. */
 void softmax(float *logits, int count);
