@@ -213,7 +213,7 @@ test:
 tests: $(TESTS) $(FUZZERS)
 
 test-run:
-	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tests/report.sh tests/attention.sh tests/mpi.sh tools/cubins.sh
+	@BUILD=$(BUILD) sh tests/run.sh $(TESTS) $(FUZZERS) tests/cli.sh tests/pull.sh tests/evaluate.sh tests/report.sh tests/attention.sh tests/inspector.sh tests/mpi.sh tools/cubins.sh
 
 ## asan: the whole test suite under the address and undefined-behaviour sanitizers
 asan:

@@ -274,3 +274,11 @@ enum status file_read_regular(const char *path, size_t limit, uint8_t **bytes, s
     close(fd);
     return st;
 }
+
+/* splitmix64 (Steele 2014). */
+double random_share(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}

@@ -112,6 +112,9 @@ const char *word_list_text(struct word_list *list);
 bool parse_long(const char *text, long lo, long hi, long *out);
 bool parse_double(const char *text, double lo, double hi, double *out);
 
+/* In [0, 1), the same numbers for the same first state. */
+double random_share(uint64_t *state);
+
 /*
  * A whole file ("-": standard input) into fresh memory (*bytes, to be mem_free'd); refused by name
  * above `limit` bytes.

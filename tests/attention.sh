@@ -168,6 +168,8 @@ for model in vit_distilled vit_gap_norm vit_map vit_none vit_beit vit_dinov2_gia
     check "  raw maps: exit 0" exits 0
 done
 
+"$bin" attention -q -o mapped -m "$ref/vit_map.h5" --save npy cat.ppm && cp mapped/cat.rollout.npy map.npy
+
 # ---- what is refused -------------------------------------------------------------------------------
 
 refuses() { # NAME WORDS ARGUMENT...
@@ -177,7 +179,7 @@ refuses() { # NAME WORDS ARGUMENT...
     check "$name: exit 2" exits 2
     check "  it is said" err_has "$words"
 }
-refuses "--layers with rollout" "--layers is for --method raw" --layers 1
+refuses "--layers with rollout" "--layers is for --method raw and --save html" --layers 1
 refuses "--query all with rollout" "--query all is for --method raw" --query all
 refuses "--discard with raw" "rollout" --method raw --discard 0.5
 refuses "a layer that there is not" "option --layers 6: the model has layers 0 to 5" --method raw --layers 2,6
@@ -261,6 +263,95 @@ check "  it is said" err_has "--save overlay shows one query's map"
 bare --colormap jet cat.ppm
 check "a colour map that is none: exit 2" exits 2
 check "  those there are are named" err_has "viridis, magma"
+
+# ---- classify --overlay ----------------------------------------------------------------------------
+
+classify() {
+    last="vitrine classify $*"
+    "$bin" classify "$@" >out 2>err
+    rc=$?
+}
+bare -q -o looked --save overlay cat.ppm dog.ppm may
+classify -q -f csv cat.ppm dog.ppm may
+cp out plain.csv
+for batch in 1 3; do
+    classify -f csv -b $batch --overlay seen$batch/deep cat.ppm dog.ppm may
+    check "classify --overlay, passes of $batch: exit 0" exits 0
+    check "  the predictions as without it" cmp out plain.csv
+    check "  the overlays of attention" diff -r looked seen$batch/deep
+    check "  the memory is said" err_has "MiB for what is kept of 6 layers"
+done
+classify -q -f csv --overlay broke cat.ppm broken.png dog.ppm
+check "classify --overlay, a broken picture: exit 1" exits 1
+check "  the others have theirs" files broke "cat.rollout.overlay.png dog.rollout.overlay.png"
+check "  the right one" cmp broke/dog.rollout.overlay.png looked/dog.rollout.overlay.png
+classify -q -m swin-cifar10 --overlay swinned cat.ppm
+check "a Swin's" files swinned cat.rollout.overlay.png
+classify -q --overlay file cat.ppm
+check "a folder that is a file: exit 1" exits 1
+
+# ---- faithfulness ----------------------------------------------------------------------------------
+
+# field ORDER CURVE COLUMN: of out, the first picture's.
+field() { awk -F'\t' -v o="$1" -v c="$2" -v n="$3" '$3 == o && $4 == c { print $n; exit }' out; }
+bare -q -o faith --faithfulness cat.ppm dog.ppm
+check "--faithfulness: exit 0" exits 0
+check "  its plot beside the overlay" files faith \
+    "cat.rollout.faithfulness.png cat.rollout.overlay.png dog.rollout.faithfulness.png dog.rollout.overlay.png"
+check "  a line a curve, one of names" lines out 9
+cp out faith.tsv
+check "  a curve's area is that under its points" awk -F'\t' 'NR > 1 { sum = 0
+    for (i = 7; i <= 26; i++) sum += ($(i - 1) + $i) / 2 * (int((i - 6) * 64 / 20) - int((i - 7) * 64 / 20)) / 64
+    if (sum - $5 > 2e-6 || $5 - sum > 2e-6) exit 1 }' out
+for order in rollout random; do
+    check "  $order: deletion ends where insertion begins" [ "$(field $order deletion 26)" = "$(field $order insertion 6)" ]
+    check "  $order: and begins where it ends" [ "$(field $order deletion 6)" = "$(field $order insertion 26)" ]
+done
+check "  the picture's own probability, as classify has it" [ "$(field rollout deletion 6)" = \
+    "$("$bin" classify -q -f csv -k 1 cat.ppm | awk -F, 'NR > 1 { printf "%.6f", $7 }')" ]
+bare -q -o faith -b 2 -t 2 --save faithfulness cat.ppm dog.ppm
+check "--save faithfulness: the same, in a batch" cmp out faith.tsv
+bare -q -o faith --faithfulness --seed 7 cat.ppm dog.ppm
+check "--seed: another random order" differ out faith.tsv
+check "  and the same rollout" [ "$(grep rollout out)" = "$(grep rollout faith.tsv)" ]
+bare -q -o faith -m swin-cifar10 --faithfulness cat.ppm
+check "--faithfulness of a Swin: exit 0" exits 0
+check "  its curves" lines out 5
+bare --faithfulness --method raw cat.ppm
+check "--faithfulness of raw maps: exit 2" exits 2
+check "  it is said" err_has "option --faithfulness is for --method rollout"
+bare --faithfulness --mass 0.5 cat.ppm
+check "--faithfulness beside a mask: exit 2" exits 2
+bare -o headless --faithfulness -m "$ref/vit_none.h5" cat.ppm
+check "--faithfulness of a model without a head: refused" eval '[ $rc != 0 ] && err_has "no classification head"'
+
+# ---- the page --------------------------------------------------------------------------------------
+# What it shows is looked at in inspector.sh.
+
+page() { [ "$(grep -c 'class="picture">{$' "$1")" = "$2" ] && [ "$(tail -n 1 "$1")" = "</html>" ]; }
+if "$bin" --version | grep -q stb_image; then
+    bare -o html --save html,npy,csv --layers 1,4 cat.ppm broken.png dog.ppm
+    check "a page beside arrays, one picture broken: exit 1" exits 1
+    check "  one page for all" files html \
+        "cat.rollout.csv cat.rollout.npy dog.rollout.csv dog.rollout.npy index.html"
+    check "  whole, with two pictures" page html/index.html 2
+    check "  the memory is said, of all layers for the rollout" err_has "MiB for what is kept of 6 layers"
+    check "  the arrays are those of a pass without it" cmp html/cat.rollout.npy maps/new/cat.rollout.npy
+    bare -q -o html2 -b 2 --save html --layers 1,4 cat.ppm broken.png dog.ppm
+    check "  in a batch the same page" cmp html/index.html html2/index.html
+    bare -q -o html3 -m swin-cifar10 --method raw --query 20,9 --save html,npy cat.ppm
+    check "a page beside a Swin's raw maps: exit 0" exits 0
+    check "  whole" page html3/index.html 1
+    check "  the raw maps as without it" cmp html3/cat.raw.stage1.npy swin/cat.raw.stage1.npy
+    bare -q -o html4 -m "$ref/vit_map.h5" --save html,npy cat.ppm
+    check "a page of a head that attends itself: exit 0" exits 0
+    check "  the same rollout" cmp html4/cat.rollout.npy map.npy
+    cp cat.ppm index.html
+    bare -o . --save html ./index.html
+    check "a page over an input: exit 2" exits 2
+    check "  the input is as it was" cmp cat.ppm index.html
+    rm index.html
+fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

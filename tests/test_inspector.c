@@ -103,7 +103,8 @@ static void check_layer(const cJSON *item, const float *values) {
         const unsigned scale = code[0] + 256U * code[1];
         const double most = scale == 65535 ? 0 : exp2(-(double)scale / 2048);
         const double got = plain[4 * rows + i] * most / number(item, "levels");
-        if (fabs(got - (double)values[i]) > most * (1 / 126.0 + 0.0004)) /* scales: 2^(1/4096) */
+        if (fabs(got - (double)values[i]) >
+            most * (0.5 / INSPECTOR_LEVELS + 0.0004)) /* scales: 2^(1/4096) */
             fail_msg("row %d, key %d: %g, want %g", i / TOKENS, i % TOKENS, got, (double)values[i]);
     }
     mem_free(plain);
@@ -114,7 +115,7 @@ static void numbers(void **state) {
     const double box[4] = {58 / 341.0, 16 / 256.0, 282 / 341.0, 240 / 256.0};
     float values[HEADS * TOKENS * TOKENS];
     const struct inspector_map map = {"rollout", rollout, place};
-    const struct inspector_layer layer = {"0", values, HEADS, PREFIX, 0, 0, tokens, place};
+    const struct inspector_layer layer = {"0", values, HEADS, PREFIX, {0}, {0}, tokens, place};
     struct image image;
     struct inspector_picture picture = {.name = "a.png",
                                         .model = "m",
@@ -200,25 +201,31 @@ static void the_page(void **state) {
 
 static void refusals(void **state) {
     static const struct {
-        int heads, prefix, window, shift, rows;
+        int heads, prefix, window[2], shift[2], rows;
         enum status status;
-    } cases[] = {{0, 1, 0, 0, 2, ST_USAGE},       {1, -1, 0, 0, 2, ST_USAGE},
-                 {1, 1, 7, 0, 2, ST_USAGE},       {1, 0, 7, 7, 2, ST_USAGE},
-                 {1, 0, 7, -1, 2, ST_USAGE},      {1, 0, 0, 0, 0, ST_USAGE},
-                 {1, 0, 0, 0, 1 << 20, ST_NOMEM}, {1, 0, 0, 0, 8000, ST_NOMEM}};
+    } cases[] = {{0, 1, {0}, {0}, 2, ST_USAGE},       {1, -1, {0}, {0}, 2, ST_USAGE},
+                 {1, 1, {7, 7}, {0}, 2, ST_USAGE},    {1, 0, {7, 7}, {0, 7}, 2, ST_USAGE},
+                 {1, 0, {7, 7}, {-1}, 2, ST_USAGE},   {1, 0, {7, 0}, {0}, 2, ST_USAGE},
+                 {1, 0, {0, 7}, {0}, 2, ST_USAGE},    {1, 0, {0}, {0}, 0, ST_USAGE},
+                 {1, 0, {0}, {0}, 1 << 20, ST_NOMEM}, {1, 0, {0}, {0}, 8000, ST_NOMEM}};
     static const float value = 0;
     struct image image;
     (void)state;
     assert_int_equal(canvas_open(10, 10, 0x808080, &image), ST_OK);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct inspector_layer layer = {
-            "0",    &value, cases[i].heads, cases[i].prefix, cases[i].window, cases[i].shift,
-            tokens, place};
+        struct inspector_layer layer = {.name = "0",
+                                        .values = &value,
+                                        .heads = cases[i].heads,
+                                        .prefix = cases[i].prefix,
+                                        .tokens = tokens,
+                                        .place = place};
         const struct inspector_picture picture = {
             .name = "a", .model = "m", .image = &image, .layers = &layer, .layer_count = 1};
         FILE *file = tmpfile();
         enum status st;
         assert_non_null(file);
+        memcpy(layer.window, cases[i].window, sizeof layer.window);
+        memcpy(layer.shift, cases[i].shift, sizeof layer.shift);
         layer.place.rows = cases[i].rows;
         layer.place.columns = cases[i].rows > 100 ? 8000 : ACROSS;
         st = inspector_picture(file, &picture);

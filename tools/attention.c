@@ -68,10 +68,11 @@ static void choose_layers(struct attention_maps *a) {
     const struct attention_options *o = &a->options;
     for (int l = 0; l < a->model->depth; l++)
         a->wanted[l] = is_rollout(a) ? l >= o->start_layer : o->layers.count == 0;
-    for (int i = 0; i < o->layers.count; i++)
+    for (int i = 0; i < o->layers.count && !is_rollout(a); i++)
         if (o->layers.value[i] < a->model->depth) a->wanted[o->layers.value[i]] = true;
     if (uses_pool(a)) a->wanted[a->model->depth] = true;
-    a->capture.head_rows = o->focus.query == QUERY_HEAD || o->focus.query == QUERY_CLS;
+    a->capture.head_rows =
+        !o->whole && (o->focus.query == QUERY_HEAD || o->focus.query == QUERY_CLS);
     a->capture.layers = a->wanted;
 }
 
@@ -201,7 +202,7 @@ static void describe_array(const struct attention_maps *a, int n, struct attenti
     static const char *const matrices[] = {"layer", "head", "query", "key"};
     const int layer = is_rollout(a) ? 0 : a->order[a->groups[n][0]];
     const struct attention_shape shape = model_attention_shape(a->model, layer, false);
-    const int tokens = attention_shape_tokens(&shape);
+    const size_t tokens = (size_t)attention_shape_tokens(&shape);
     *out =
         (struct attention_array){.dims = {1, 1, (size_t)shape.map.grid_h, (size_t)shape.map.grid_w},
                                  .lead = is_rollout(a) ? 2 : all_queries(a),
@@ -214,7 +215,8 @@ static void describe_array(const struct attention_maps *a, int n, struct attenti
     if (!fuses(a))
         out->heads = a->options.heads.kind == HEADS_LIST ? a->options.heads.list.value : a->heads;
     if (all_queries(a)) {
-        out->dims[2] = out->dims[3] = (size_t)tokens;
+        out->dims[2] = tokens;
+        out->dims[3] = a->options.slots ? (size_t)shape.keys : tokens;
         snprintf(out->name, sizeof out->name, "layer%d", layer);
     } else if (a->model->family == MODEL_SWIN) {
         snprintf(out->name, sizeof out->name, "stage%d", model_layer_stage(a->model, layer));
@@ -353,19 +355,21 @@ static enum status compute_rollout(struct attention_maps *a, int i) {
     return ST_OK;
 }
 
-/* out (heads, T, T) = a layer's matrices, those of windows on the whole map. */
+/* out (heads, T, T or slots) = a layer's matrices, those of windows token by token. */
 static void spread_windows(struct attention_maps *a, int i, const struct kept *kept, float *out) {
     const struct attention_shape *shape = &kept->shape;
     const size_t T = (size_t)attention_shape_tokens(shape);
     const float *row = kept->values + (size_t)i * kept->floats;
-    memset(out, 0, (size_t)kept->heads * T * T * sizeof *out);
-    for (int h = 0; h < kept->heads; h++, out += T * T)
+    const size_t keys = a->options.slots ? (size_t)shape->keys : T;
+    memset(out, 0, (size_t)kept->heads * T * keys * sizeof *out);
+    for (int h = 0; h < kept->heads; h++, out += T * keys)
         for (int w = 0; w < shape->windows; w++) {
             attention_shape_window(shape, w, a->tokens);
             for (int q = 0; q < shape->queries; q++, row += shape->keys)
                 for (int k = 0; a->tokens[q] >= 0 && k < shape->keys; k++)
                     if (a->tokens[k] >= 0)
-                        out[(size_t)a->tokens[q] * T + (size_t)a->tokens[k]] = row[k];
+                        out[(size_t)a->tokens[q] * keys +
+                            (size_t)(a->options.slots ? k : a->tokens[k])] = row[k];
         }
 }
 

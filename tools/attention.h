@@ -28,7 +28,7 @@ struct attention_list {
 
 struct attention_options {
     int method;                   /* enum attention_method */
-    struct attention_list layers; /* raw; count 0 = all */
+    struct attention_list layers; /* raw; count 0 = all. A rollout has no use for it. */
     struct attention_heads {
         enum {
             HEADS_DEFAULT,
@@ -46,13 +46,16 @@ struct attention_options {
     } focus;
     double discard, residual; /* rollout */
     int start_layer;          /* rollout */
+    /* Not a user's: */
+    bool whole; /* the pass is shared with maps of all queries: no layer's rows may be left out */
+    bool slots; /* QUERY_ALL: keys are the slots of a query's window, not the whole map's tokens */
 };
 struct attention_options attention_defaults(void);
 
 /* ---- the options as text (attention_options.c); parse and show are rows' of tools/cli.h ------ */
 
-/* ST_USAGE: an option of the other method. */
-enum status attention_options_check(const struct attention_options *options) MUST_CHECK;
+/* ST_USAGE: an option of the other method; --layers is also a page's. */
+enum status attention_options_check(const struct attention_options *options, bool page) MUST_CHECK;
 /* "heads mean, query head, discard 0, ..." */
 void attention_options_text(const struct attention_options *options, char *text, size_t size);
 enum status attention_parse_layers(const char *value, void *field) MUST_CHECK;
@@ -69,7 +72,8 @@ void attention_show_query(const void *field, char *text, size_t size);
  * shape:
  *   rollout           (h, w)                   name ""
  *   raw               (layers, heads, h, w)    name "", of a Swin "stage2"
- *   raw, all queries  (heads, tokens, tokens)  name "layer3"
+ *   raw, all queries  (heads, tokens, tokens)  name "layer3"; by slots (heads, tokens, keys of
+ *                     attention_shape), 0 where a slot is padding
  */
 struct attention_array {
     char name[24];

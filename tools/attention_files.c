@@ -6,7 +6,7 @@
  *   h5   all arrays in one file, datasets named like the method, the stage or the layer
  *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value
  *
- * and pictures (attention_pictures.h).
+ * pictures (attention_pictures.h), and one page for all images (attention_page.h).
  */
 #include "tools/attention_files.h"
 
@@ -15,10 +15,25 @@
 #include <unistd.h>
 
 #include "tools/arrays.h"
+#include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
+#include "tools/cli.h"
+#include "tools/faithfulness.h"
 #include "tools/output.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
+
+struct attention_look attention_look_defaults(void) {
+    return (struct attention_look){.filter = HEAT_BICUBIC, .opacity = 0.6};
+}
+
+void attention_tell_memory(const struct attention_maps *maps, size_t kept, int layers) {
+    const double mib = 1.0 / (1 << 20);
+    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
+            "probabilities, %.1f MiB for what is kept of %d layer%s",
+            maps->batch, maps->batch == 1 ? "" : "s", mib * (double)maps->pass_bytes,
+            mib * (double)kept, layers, layers == 1 ? "" : "s");
+}
 
 /* ---- npy ------------------------------------------------------------------------------------- */
 
@@ -143,6 +158,8 @@ const struct attention_kind attention_kinds[] = {
     {"npy", save_npy, .picture = false},
     {"h5", save_h5, .picture = false},
     {"csv", save_csv, .picture = false},
+    {"html", attention_page_save, .picture = true},
+    {"faithfulness", faithfulness_save, .picture = false},
     {NULL}};
 
 unsigned attention_kind_named(const char *name) {
@@ -163,11 +180,16 @@ bool attention_kinds_picture(unsigned kinds) {
 }
 
 enum status attention_kinds_check(unsigned kinds, const struct attention_options *options) {
+    const unsigned faithfulness = kinds & attention_kind_named("faithfulness");
+    if (faithfulness && options->method != ATTENTION_ROLLOUT)
+        return fail(ST_USAGE, "option --faithfulness is for --method rollout, which gives one map");
+    if (faithfulness && kinds & attention_kind_named("mask"))
+        return fail(ST_USAGE, "option --faithfulness and a mask both write to stdout: run twice");
     for (int k = 0; attention_kinds[k].name; k++)
         if (kinds & 1u << k && attention_kinds[k].patches && options->focus.query == QUERY_ALL)
             return fail(ST_USAGE,
                         "--save %s shows one query's map, --query all has all: save map, "
-                        "grid, npy, h5 or csv of that",
+                        "grid, npy, h5, csv or html of that",
                         attention_kinds[k].name);
     return ST_OK;
 }

@@ -8,6 +8,9 @@
 #include "tools/attention.h"
 #include "tools/heat_map.h"
 
+struct attention_page;
+struct faithfulness;
+
 /* How pictures are drawn. */
 struct attention_look {
     enum colormap colormap;
@@ -16,6 +19,11 @@ struct attention_look {
     double opacity; /* of the map over the picture */
     double mass;    /* kind mask: the share of a map that is kept */
 };
+
+struct attention_look attention_look_defaults(void);
+
+/* A line on stderr: what a pass takes beside the model, `kept` bytes of `layers` layers. */
+void attention_tell_memory(const struct attention_maps *maps, size_t kept, int layers);
 
 /* An image of the pass that has ended. */
 struct attention_file {
@@ -26,7 +34,9 @@ struct attention_file {
     const char *model;   /* as it was asked for */
     const char *options; /* attention_options_text */
     const struct attention_look *look;
-    const uint8_t *pixels; /* what the model saw, (height, width, 3) */
+    const uint8_t *pixels;             /* what the model saw, (height, width, 3) */
+    struct attention_page *page;       /* kind html (attention_page.h) */
+    struct faithfulness *faithfulness; /* the kind of this name */
 };
 
 struct attention_kind {
@@ -46,7 +56,7 @@ unsigned attention_kinds_default(enum attention_method method);
 /* The kind of this name as a set. */
 unsigned attention_kind_named(const char *name);
 bool attention_kinds_picture(unsigned kinds); /* whether one of them wants the decoded picture */
-/* ST_USAGE: a kind that this query has not. */
+/* ST_USAGE: a kind that this query or method has not, or two that want stdout. */
 enum status attention_kinds_check(unsigned kinds,
                                   const struct attention_options *options) MUST_CHECK;
 

@@ -102,12 +102,12 @@ void attention_show_query(const void *field, char *text, size_t size) {
         snprintf(text, size, "%s", queries[focus->query]);
 }
 
-enum status attention_options_check(const struct attention_options *o) {
+enum status attention_options_check(const struct attention_options *o, bool page) {
     const struct attention_options plain = attention_defaults();
     if (o->method == ATTENTION_ROLLOUT) {
-        if (o->layers.count)
-            return fail(ST_USAGE, "option --layers is for --method raw; a rollout goes from "
-                                  "--start-layer to the last");
+        if (o->layers.count && !page)
+            return fail(ST_USAGE, "option --layers is for --method raw and --save html; a rollout "
+                                  "goes from --start-layer to the last");
         if (o->focus.query == QUERY_ALL)
             return fail(ST_USAGE, "option --query all is for --method raw; a rollout is of one");
         return ST_OK;

@@ -22,7 +22,7 @@ struct one_map {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static enum status write_png(const char *path, const struct image *picture) {
+enum status attention_pictures_write(const char *path, const struct image *picture) {
     struct picture_bytes bytes = {0};
     struct output out = {0};
     enum status st = picture_png(picture->rgb, picture->width, picture->height, 3, &bytes);
@@ -45,7 +45,7 @@ static enum status save_picture(const struct attention_file *file, const char *k
     else if (!alone)
         snprintf(place, sizeof place, ".layer%d", map->layer);
     path = str_format("%s.%s%s.png", file->stem, kind, place);
-    st = path ? write_png(path, picture) : ST_NOMEM;
+    st = path ? attention_pictures_write(path, picture) : ST_NOMEM;
     mem_free(path);
     return st;
 }
@@ -84,20 +84,24 @@ static bool all_queries(const struct attention_file *file) {
     return file->maps->options.focus.query == QUERY_ALL;
 }
 
-/* Where the map's cells lie on a picture of width x height. */
-static struct grid_place place_of(const struct attention_file *file, const struct one_map *map,
-                                  int width, int height) {
+struct grid_place attention_pictures_place(const struct attention_file *file, int layer, int rows,
+                                           int columns, int width, int height) {
     const struct model *model = file->maps->model;
     const struct attention_shape finest = model_attention_shape(model, 0, false);
-    const int step = map->layer < 0 ? 1 : 1 << model_layer_stage(model, map->layer);
+    const int step = layer < 0 ? 1 : 1 << model_layer_stage(model, layer);
     return (struct grid_place){
         .at = file->item->placement,
         .image_w = width,
         .image_h = height,
-        .model_w = map->w * step * (model->preprocess.width / finest.map.grid_w),
-        .model_h = map->h * step * (model->preprocess.height / finest.map.grid_h),
-        .columns = map->w,
-        .rows = map->h};
+        .model_w = columns * step * (model->preprocess.width / finest.map.grid_w),
+        .model_h = rows * step * (model->preprocess.height / finest.map.grid_h),
+        .columns = columns,
+        .rows = rows};
+}
+
+static struct grid_place place_of(const struct attention_file *file, const struct one_map *map,
+                                  int width, int height) {
+    return attention_pictures_place(file, map->layer, map->h, map->w, width, height);
 }
 
 static struct heat_style style_of(const struct attention_file *file, const struct one_map *map) {
@@ -237,7 +241,7 @@ static enum status save_grid(const struct attention_file *file, int n) {
         panels[i] = (struct panel){map.values, map.h, map.w};
     }
     if (st == ST_OK) st = draw_grid(file, &array, panels, rows, columns, &picture);
-    if (st == ST_OK) st = write_png(path, &picture);
+    if (st == ST_OK) st = attention_pictures_write(path, &picture);
     image_release(&picture);
     mem_free(path);
     mem_free(columns);

@@ -10,7 +10,9 @@
 #include "datasets/inputs.h"
 #include "tools/attention.h"
 #include "tools/attention_files.h"
+#include "tools/attention_page.h"
 #include "tools/cli.h"
+#include "tools/faithfulness.h"
 #include "tools/heat_map.h"
 #include "tools/model.h"
 #include "tools/output.h"
@@ -30,6 +32,10 @@ struct command {
     struct devices devices;
     struct model model;
     struct attention_maps maps;
+    struct attention_page page; /* --save html */
+    struct faithfulness faithfulness;
+    bool measures; /* --faithfulness */
+    size_t seed;
     struct pipeline_totals totals;
     int batch;
     char **errors; /* (batch): of the good ones, why no map can be made; NULL = it can */
@@ -67,7 +73,8 @@ static const struct cli_option rows[] = {
     {0, "method", "rollout|raw", CLI_CHOICE, FIELD(attention.method), .choices = attention_methods,
      .help = "all layers together, or what each gave"},
     {0, "layers", "LIST", CLI_CUSTOM, FIELD(attention.layers), .parse = attention_parse_layers,
-     .show = attention_show_layers, .help = "raw: 0,3,8-11; a Swin's count over all stages"},
+     .show = attention_show_layers,
+     .help = "of raw and html: 0,3,8-11; a Swin's count over all stages"},
     {0, "heads", "LIST|mean|max|min", CLI_CUSTOM, FIELD(attention.heads),
      .parse = attention_parse_heads, .show = attention_show_heads,
      .help = "those of the list (of a rollout their mean), or all in one"},
@@ -86,7 +93,9 @@ static const struct cli_option rows[] = {
     {0, "save", "KIND,...", CLI_CUSTOM, FIELD(kinds), .parse = attention_parse_kinds,
      .show = attention_show_kinds,
      .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
-             "grid (layers x heads), mask, npy, h5, csv",
+             "grid (layers x heads), mask, npy, h5, csv, html (index.html: a\n"
+             "page to click through patches, layers and heads of all images),\n"
+             "faithfulness",
      .unset = "overlay, of raw maps grid"},
     {0, "colormap", "NAME", CLI_CUSTOM, FIELD(look.colormap), .parse = parse_colormap,
      .show = show_colormap,
@@ -100,6 +109,13 @@ static const struct cli_option rows[] = {
     {0, "mass", "F", CLI_DOUBLE, FIELD(look.mass), .lo = 0, .hi = 1, .unset = "no mask",
      .help = "saves mask too: the fewest cells that hold this share of the map,\n"
              "and their frame, which goes to stdout as well: path x0 y0 x1 y1 cells"},
+    {0, "faithfulness", NULL, CLI_FLAG, FIELD(measures),
+     .help = "rollout: saves NAME.rollout.faithfulness.png: how the class's\n"
+             "probability falls as patches are blurred in the map's order\n"
+             "(deletion), and grows as they are made sharp (insertion), beside\n"
+             "a random order; the numbers and areas go to stdout"},
+    {0, "seed", "N", CLI_COUNT, FIELD(seed), .lo = 0, .hi = 4294967295.0,
+     .help = "of --faithfulness's random order"},
     {'o', "output", "DIR", CLI_STRING, FIELD(folder),
      .help = "the folder for the files; made where it is not there"},
 };
@@ -124,13 +140,16 @@ static int parse(int argc, char **argv, struct command *c, struct cli_args *args
     return cli_parse(&cli, argc, argv, args);
 }
 
+static bool wants_page(const struct command *c) {
+    return c->kinds & attention_kind_named("html");
+}
+
 static void say_memory(const struct command *c) {
-    const double mib = 1.0 / (1 << 20);
     if (c->run.quiet) return;
-    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
-            "probabilities, %.1f MiB for what is kept of %d layer%s",
-            c->batch, c->batch == 1 ? "" : "s", mib * (double)c->maps.pass_bytes,
-            mib * (double)c->maps.kept_bytes, c->maps.count, c->maps.count == 1 ? "" : "s");
+    if (wants_page(c))
+        attention_tell_memory(&c->maps, c->page.kept_bytes, c->page.count);
+    else
+        attention_tell_memory(&c->maps, c->maps.kept_bytes, c->maps.count);
 }
 
 /* What is saved, and where the options for it make no sense. */
@@ -138,6 +157,10 @@ static enum status choose_kinds(struct command *c) {
     if (!c->kinds) c->kinds = attention_kinds_default((enum attention_method)c->attention.method);
     if (c->look.mass > 0) c->kinds |= attention_kind_named("mask");
     if (c->look.mass == 0) c->look.mass = 0.6;
+    if (c->measures) c->kinds |= attention_kind_named("faithfulness");
+    c->measures = c->kinds & attention_kind_named("faithfulness");
+    c->attention.whole = wants_page(c);
+    TRY(attention_options_check(&c->attention, wants_page(c)));
     return attention_kinds_check(c->kinds, &c->attention);
 }
 
@@ -145,6 +168,8 @@ static enum status open_model(struct command *c) {
     TRY(run_devices_open(&c->run, &c->devices));
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
+    if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
+    if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
     c->batch = c->model.batch;
     c->errors = mem_zalloc((size_t)c->batch, sizeof *c->errors);
@@ -157,6 +182,8 @@ static enum status open_folder(struct command *c) {
     char *path = str_copy(c->folder);
     enum status st = path ? output_make_folders(path) : ST_NOMEM;
     mem_free(path);
+    if (st == ST_OK && wants_page(c))
+        st = attention_page_create(&c->page, c->folder, &c->run, &c->inputs);
     return st;
 }
 
@@ -187,7 +214,9 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .model = c->run.model,
                                         .options = c->text,
                                         .look = &c->look,
-                                        .pixels = pixels};
+                                        .pixels = pixels,
+                                        .page = &c->page,
+                                        .faithfulness = &c->faithfulness};
     enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
     mem_free(stem);
     if (st != ST_FORMAT) return st;
@@ -197,13 +226,15 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
 
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
-    const struct model_taps taps = {.layer = -1, .capture = &c->maps.capture};
+    const struct model_taps taps = {.layer = -1,
+                                    .capture = wants_page(c) ? &c->page.capture : &c->maps.capture};
     const struct preprocess *rule = &c->model.preprocess;
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
     TRY(place_batch(c, batch));
-    model_stage(&c->model, batch->ahead, batch->ahead_count);
-    if (batch->good) TRY(model_forward(&c->model, batch->pixels, batch->good, NULL, &taps));
+    if (!c->measures) model_stage(&c->model, batch->ahead, batch->ahead_count);
+    if (batch->good)
+        TRY(model_forward(&c->model, batch->pixels, batch->good, c->page.logits, &taps));
     for (int i = 0; i < batch->count; i++) {
         const struct pipeline_item *item = &batch->items[i];
         const char *error = item->error;
@@ -238,24 +269,26 @@ static enum status run_all(struct command *c) {
 int cmd_attention(int argc, char **argv) {
     struct command c = {.run = run_defaults(),
                         .attention = attention_defaults(),
-                        .look = {.filter = HEAT_BICUBIC, .opacity = 0.6},
+                        .look = attention_look_defaults(),
                         .folder = "."};
     struct cli_args args;
     enum status st;
     int code = parse(argc, argv, &c, &args);
     if (code != CLI_GO) return code;
-    st = attention_options_check(&c.attention);
-    if (st == ST_OK) st = choose_kinds(&c);
+    st = choose_kinds(&c);
     if (st == ST_OK) st = inputs_open(&c.inputs, args.items, args.count);
     if (st == ST_OK) st = output_names_open(&c.inputs, &c.names);
     if (st == ST_OK) st = open_model(&c);
     if (st == ST_OK) st = open_folder(&c);
     if (st == ST_OK) st = run_all(&c);
+    st = attention_page_close(&c.page, st);
     if (st == ST_OK) run_summary(&c.run, &c.totals);
     code = st != ST_OK ? cli_fail("attention", st) : c.totals.failed > 0;
     for (int i = 0; c.errors && i < c.batch; i++)
         mem_free(c.errors[i]);
     mem_free(c.errors);
+    faithfulness_release(&c.faithfulness);
+    attention_page_release(&c.page);
     attention_release(&c.maps);
     model_release(&c.model);
     devices_close(&c.devices);

@@ -38,14 +38,6 @@ static enum status truth_of(struct evaluate *e, long index, struct evaluate_trut
     return st;
 }
 
-/* splitmix64 (Steele 2014). */
-static double random_share(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
 /* Whether image number `seen` is one of the run's: by --limit, --shuffle-seed and --shard. */
 static bool wanted(struct evaluate *e, uint64_t number) {
     const struct evaluate_options *o = &e->o;

@@ -10,8 +10,8 @@
  *   layers  uint16 (heads, queries, 2): the greatest value m of a row's first `prefix` keys, and
  *           that of its other keys, as round(-2048 log2(m)), or 65535 for 0;
  *           uint8 (heads, queries, keys): round(levels * value / m)
- * All little-endian. So a value is off by at most m / 126; ViT-B/16 (12 x 12 x 197 x 197) takes
- * about 2.9 MB.
+ * All little-endian. So a value is off by at most m / 94; ViT-B/16 (12 x 12 x 197 x 197) takes
+ * 2.2 to 2.8 MB.
  */
 #ifndef TOOLS_INSPECTOR_H
 #define TOOLS_INSPECTOR_H
@@ -21,7 +21,7 @@
 #include "datasets/image.h"
 #include "datasets/placement.h"
 
-#define INSPECTOR_LEVELS 63
+#define INSPECTOR_LEVELS 47
 
 struct inspector_map {
     const char *name;        /* "rollout" */
@@ -30,15 +30,15 @@ struct inspector_map {
 };
 
 /*
- * queries = prefix + rows * columns of place. window 0: keys = queries. Else keys = window^2, the
- * places of the query's window on the grid, which is padded at its end to whole windows, then
- * rolled by -shift (prefix is 0): key k is row k / window, column k % window of the window.
+ * queries = prefix + rows * columns of place. window 0, 0: keys = queries. Else (prefix is 0) keys
+ * are the slots of the query's window, row-major, as kernels/windows.h lays windows on the grid:
+ * rolled by -shift, then padded at its end to whole windows. What padding slots hold is not shown.
  */
 struct inspector_layer {
-    const char *name;    /* "3", "stage 1, block 0" */
-    const float *values; /* (heads, queries, keys) shares, 0 to 1 */
-    int heads, prefix;   /* prefix: class, distillation and register tokens */
-    int window, shift;
+    const char *name;        /* "3", "stage 1, block 0" */
+    const float *values;     /* (heads, queries, keys) shares, 0 to 1; NULL: picture.layer_values */
+    int heads, prefix;       /* prefix: class, distillation and register tokens */
+    int window[2], shift[2]; /* rows, columns */
     const char *const *tokens; /* (prefix) "class token", ... */
     struct grid_place place;
 };
@@ -55,6 +55,9 @@ struct inspector_picture {
     const struct inspector_map *maps;
     const struct inspector_layer *layers;
     int class_count, map_count, layer_count;
+    /* The values of layer i, until the next call; its errors become the picture's. */
+    enum status (*layer_values)(void *context, int i, const float **values);
+    void *context;
 };
 
 /* The file's owner looks for errors of writing. */

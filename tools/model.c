@@ -485,3 +485,10 @@ void top_k(const float *values, int count, int k, int *index) {
         sink(values, index, held - 1, 0);
     }
 }
+
+const char *model_class_name(const struct model *model, int index,
+                             char number[MODEL_CLASS_NUMBER]) {
+    if (index < model->labels.count) return model->labels.name[index];
+    snprintf(number, MODEL_CLASS_NUMBER, "class %d", index);
+    return number;
+}

@@ -103,6 +103,8 @@ int model_rollout_count(const struct model *model);
 void model_rollout_steps(const struct model *model, bool head_rows, struct rollout_step *steps);
 /* row (T of the last block): what of its tokens the head reads. */
 void model_head_row(const struct model *model, double *row);
+/* What prefix token i is: "class token", "distillation token", "register 0". */
+void model_token_name(const struct model *model, int i, char *name, size_t size);
 /* The stage that a block lies in; 0 of a ViT. */
 int model_layer_stage(const struct model *model, int layer);
 
@@ -120,6 +122,10 @@ void model_stage(struct model *model, const uint8_t *pixels, int batch);
 /* Whether no value is infinite or NaN: a model whose activations overflow is not believed. */
 bool all_finite(const float *values, size_t count);
 #define NOT_FINITE "the model's output for it is not finite"
+
+/* The class's name; of a model without names "class 7", in `number`. */
+enum { MODEL_CLASS_NUMBER = 24 };
+const char *model_class_name(const struct model *model, int index, char number[MODEL_CLASS_NUMBER]);
 
 /* In place: logits (count) to probabilities, max-subtracted. */
 void softmax(float *logits, int count);

@@ -1,6 +1,8 @@
 /* model_attention: what the attention of either family is of; the other half of model.h's door. */
 #include "tools/model.h"
 
+#include <stdio.h>
+
 static const struct vit *vit_of(const struct model *model) {
     return &model->replicas->vit;
 }
@@ -36,6 +38,16 @@ void model_head_row(const struct model *model, double *row) {
         rollout_start_mean(&shape, row);
     else
         vit_head_row(vit_of(model), row);
+}
+
+void model_token_name(const struct model *model, int i, char *name, size_t size) {
+    const struct vit_config *config = &vit_of(model)->config;
+    const int distillation = config->class_token ? 1 : 0;
+    const int first = distillation + (config->dist_token ? 1 : 0);
+    if (i >= first)
+        snprintf(name, size, "register %d", i - first);
+    else
+        snprintf(name, size, "%s token", i == distillation ? "distillation" : "class");
 }
 
 int model_layer_stage(const struct model *model, int layer) {
