@@ -5,8 +5,8 @@
  *
  * Held at a time: one sample, of at most SAMPLE_IMAGES images; when it has more, or more than
  * SAMPLE_BYTES, what is there is given out and the label is kept. A broken member of a zip costs
- * itself alone: the directory leads behind it. Where another shard is broken, its images up to there
- * are followed by one failed item by the member's name, or by the shard's, then by the next shard.
+ * itself alone: the directory leads behind it. Where another shard is broken, its images up to
+ * there are followed by one failed item by the shard's name, then by the next shard.
  */
 #include <errno.h>
 #include <string.h>
@@ -242,24 +242,13 @@ static bool read_bytes(struct reader *r, struct member *member) {
     return got != ARCHIVE_FATAL;
 }
 
-/* Where nothing behind a member can be read, its own words say so, or for a label the shard's. */
+/* Where nothing behind a member can be read. */
 static void end_in_member(struct reader *r, struct member *member) {
-    char words[700];
-    const bool image = r->kind == MEMBER_IMAGE;
-    snprintf(words, sizeof words, "%.400s%s%.200s; nothing behind it could be read",
-             member->error ? member->error : "is broken", image ? "" : ", in ",
-             image ? "" : dataset_base(member->name));
-    if (!image) {
-        member_release(member);
-        end_shard(r, words);
-        return;
-    }
-    mem_free(member->error);
-    member->error = str_copy(words);
-    if (!member->error || sample_take(&r->sample, r->kind, member) != ST_OK)
-        end_shard(r, words);
-    else
-        end_shard(r, NULL);
+    char words[800];
+    snprintf(words, sizeof words, "%.400s, in %.300s; nothing behind it could be read",
+             member->error ? member->error : "is broken", member->name);
+    member_release(member);
+    end_shard(r, words);
 }
 
 /* The member of the last header goes into the sample. */

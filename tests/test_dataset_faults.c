@@ -178,8 +178,9 @@ static const struct {
                    "sum.tar.gz/dog/3.jpg>dog sum.tar.gz!gzip: incorrect data check"},
     {"short.tar.gz", "archive: short.tar.gz/cat/1.jpg>cat short.tar.gz/cat/2.jpg>cat "
                      "short.tar.gz/dog/3.jpg>dog short.tar.gz!gzip: ends early"},
-    {"cut_in.tar", "archive: cut_in.tar/cat/1.jpg>cat cut_in.tar/cat/2.jpg!*; nothing behind it "
-                   "could be read"},
+    {"cut_in.tar",
+     "archive: cut_in.tar/cat/1.jpg>cat cut_in.tar!*, in cat/2.jpg; nothing behind it "
+     "could be read"},
 };
 
 static void test_archives(void **state) {
