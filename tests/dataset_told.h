@@ -1,14 +1,20 @@
 /*
  * dataset_told: all of a dataset as one text, "form: path>class path>- path!error", '-' where there
- * is no label. After cmocka.h.
+ * is no label.
  */
 #ifndef TESTS_DATASET_TOLD_H
 #define TESTS_DATASET_TOLD_H
 
+#include "datasets/dataset.h" // before cmocka.h, which has a macro `fail`
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "datasets/dataset.h"
+#include <cmocka.h>
 
 static inline void add_text(char *text, size_t size, const char *more) {
     const size_t used = strlen(text);

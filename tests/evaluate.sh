@@ -246,7 +246,7 @@ check "the numbers of the good ones" [ "$(python3 -c 'import json;a=json.load(op
 head -c 30000 all.tar >cut.tar
 run cut.tar -k 1 --predictions cut2.csv
 check "an archive that ends early: status" exits 1
-check "an archive that ends early: its row" grep -q '^cut.tar/test/[a-z]*/[0-9]*.ppm,error' cut2.csv
+check "an archive that ends early: its row" grep -q '^cut.tar,error' cut2.csv
 
 # ---- the dataset goes, or the disk is full --------------------------------------------------------------------------------
 run folder --image-size 160 -t 1 -b 1 -k 2 --predictions whole.csv
@@ -383,7 +383,7 @@ run folder -k 2 --predictions other.csv --resume --report page.html
 check "--report of a run that is refused: the page that was there" cmp -s page.html was.html
 check "and nothing beside it" [ "$(echo page.html*)" = page.html ]
 run cut.tar --report broken.html
-check "--report of broken data: the failed one" [ "$(block broken.html data | grep -o '"path": "cut.tar/[^"]*"' | wc -l)" = 1 ]
+check "--report of broken data: the failed one" [ "$(block broken.html data | grep -o '"path": "cut.tar"' | wc -l)" = 1 ]
 
 # ---- refusals ------------------------------------------------------------------------------------------------------------
 refuses() { # NAME SENTENCE ARGUMENT...: exit 2 or 1, one sentence (and where to read more)

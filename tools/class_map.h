@@ -1,8 +1,9 @@
 /*
  * class_map: which class of a model a text names. A text is tried as an id (a WordNet id may have
- * more behind it: "n01440764_tench"), then as a label (to the letter, else case, blanks, '_' and '-'
- * alike; the part before the first comma does too), then as a number; never by its place in a list. A path
- * ("val/n01440764") is tried as a whole, then folder by folder from the innermost outward.
+ * more behind it: "n01440764_tench"), then as a label (to the letter, else case, blanks, '_' and
+ * '-' alike; the part before the first comma does too), then as a number; never by its place in a
+ * list. A path ("val/n01440764") is tried as a whole, then folder by folder from the innermost
+ * outward.
  *
  * A file of the user's comes before all that: "text<TAB>class" a line, the class an id, a label or
  * a number, or "-" for a text that stands for no class.

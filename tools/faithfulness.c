@@ -205,9 +205,9 @@ static enum status save_plot(const struct attention_file *file, const char *clas
 
 enum status faithfulness_save(const struct attention_file *file) {
     struct faithfulness *f = file->faithfulness;
-    struct faithfulness_curves curves;
+    struct faithfulness_curves curves = {0};
     struct attention_array array;
-    char number[MODEL_CLASS_NUMBER];
+    char number[MODEL_CLASS_NUMBER] = "";
     const char *class;
     TRY(attention_compute(file->maps, file->image, 0, &array));
     TRY(faithfulness_measure(f, file->pixels, array.values, (int)array.dims[2], (int)array.dims[3],

@@ -81,8 +81,8 @@ struct predictions {
 };
 
 /*
- * A new file, whatever was there before: its first line, and a table's names of columns. ST_IO, here
- * and below: it cannot be written, or another run is writing it.
+ * A new file, whatever was there before: its first line, and a table's names of columns. ST_IO,
+ * here and below: it cannot be written, or another run is writing it.
  */
 enum status predictions_create(struct predictions *out, const char *path,
                                const char *head) MUST_CHECK;
