@@ -3,31 +3,10 @@
 #   bash tests/attention.sh [build/vitrine]
 # Makes its own images; closes with "N passed, N failed, N skipped". The numbers themselves are held
 # against dense products in test_rollout and against timm in tests/ref/rollout_parity.py.
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
-ref=$(realpath "$(dirname "$0")/ref") || exit 1
+. "$(dirname "$0")/check.sh"
+ref=$tests/ref
 standin=$(dirname "$bin")/tests/standin/libvitrine_cuda.so
-work=$(mktemp -d /tmp/vitrine-attention-XXXXXX) || exit 1
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
 
-# check NAME COMMAND...: passes when the command succeeds.
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        echo "  last run: $last -> exit $rc"
-        sed 's/^/  stdout: /' out | head -n 6
-        sed 's/^/  stderr: /' err | head -n 6
-    fi
-}
 # run ARGUMENT...: the command, its exit status in rc, its output in out and err; npy unless --save says otherwise.
 run() {
     case " $* " in *" --save "*) ;; *) set -- --save npy "$@" ;; esac
@@ -38,10 +17,6 @@ bare() {
     "$bin" attention "$@" >out 2>err
     rc=$?
 }
-exits() { [ "$rc" = "$1" ]; }
-err_has() { grep -qF -- "$1" err; }
-differ() { ! cmp -s "$1" "$2"; }
-empty() { [ ! -s "$1" ]; }
 shape() { grep -qaF "'shape': ($2)" "$1"; }
 files() { [ "$(ls "$1" | paste -sd' ' -)" = "$2" ] || { ls "$1" | sed 's/^/  file: /'; false; }; }
 # Whether the values of FILE, summed by the columns in front of the last $2, are all 1.
@@ -353,5 +328,4 @@ if "$bin" --version | grep -q stb_image; then
     rm index.html
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

@@ -2,35 +2,10 @@
 # Tests of the built binary, over what a shell sees: rows, messages, exit statuses, files.
 #   bash tests/cli.sh [build/vitrine]
 # Makes its own images; closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
-ref=$(realpath "$(dirname "$0")/ref") || exit 1
+. "$(dirname "$0")/check.sh"
+ref=$tests/ref
 standin=$(dirname "$bin")/tests/standin/libvitrine_cuda.so
-work=$(mktemp -d /tmp/vitrine-cli-XXXXXX) || exit 1
-trap 'chmod -R u+rwx "$work"; rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
 
-# check NAME COMMAND...: passes when the command succeeds.
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        echo "  last run: $last -> exit $rc"
-        sed 's/^/  stdout: /' "$work/out" | head -n 12
-        sed 's/^/  stderr: /' "$work/err" | head -n 6
-    fi
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "skip - $1: $2"
-}
 # run ARGUMENT...: the program, its exit status in rc, its output in out and err.
 run() {
     last="vitrine $*"
@@ -38,11 +13,7 @@ run() {
     rc=$?
 }
 out_has() { grep -qF -- "$1" "$work/out"; }
-err_has() { grep -qF -- "$1" "$work/err"; }
-exits() { [ "$rc" = "$1" ]; }
 same() { cmp "$1" "$2"; }
-differ() { ! cmp -s "$1" "$2"; }
-empty() { [ ! -s "$1" ]; }
 # column N of the last TSV, without the header, lines joined by a comma.
 column() { tail -n +2 "$work/out" | cut -f "$1" | paste -sd, -; }
 equal() {
@@ -779,5 +750,4 @@ for wrong in cuda: cuda:0, cuda:a gpu cuda:0,cpu; do
     check "  says what it takes" err_has "cuda:N,N"
 done
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

@@ -3,46 +3,15 @@
 # resumed and shards that are merged end in the bytes of one whole run; broken pictures are counted, named, left out.
 #   bash tests/evaluate.sh [build/vitrine]
 # Makes its own pictures; closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
-if ! command -v python3 >/dev/null 2>&1; then
-    echo "skip - evaluate: no python3 here to make pictures"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-fi
-work=$(mktemp -d /tmp/vitrine-evaluate-XXXXXX) || exit 1
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
-export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
+. "$(dirname "$0")/check.sh"
+command -v python3 >/dev/null 2>&1 || skip_all evaluate "no python3 here to make pictures"
 
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        echo "  last run: $last -> exit $rc"
-        sed 's/^/  stdout: /' out | head -n 12
-        sed 's/^/  stderr: /' err | head -n 8
-    fi
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "skip - $1: $2"
-}
 run() {
     last="vitrine evaluate $*"
     "$bin" evaluate -q -m vit-cifar10 "$@" >out 2>err
     rc=$?
 }
-exits() { [ "$rc" = "$1" ]; }
 out_has() { grep -qE -- "$1" out; }
-err_has() { grep -qF -- "$1" err; }
 one_line() { [ "$(wc -l <err)" -le "${1:-1}" ]; }
 # The numbers of a JSON summary, without times and what the dataset is called.
 numbers() { python3 - "$1" <<'PY'
@@ -272,6 +241,13 @@ run folder --predictions full.csv
 check "a full disk: status" exits 1
 check "a full disk: said" err_has "full.csv: cannot be written: No space left on device"
 
+# ---- a signal -----------------------------------------------------------------------------------------------------------------
+"$bin" evaluate -q -m vit-cifar10 folder --image-size 160 -t 1 -b 1 --predictions ended.csv -o ended.txt --report ended.html >out 2>err &
+while [ "$(cat ended.csv 2>/dev/null | wc -l)" -lt 6 ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
+kill -TERM $!
+wait $! 2>/dev/null
+check "a run that is ended leaves its rows and no empty files" [ "$(echo ended*)" = ended.csv ]
+
 # ---- two runs, one file ------------------------------------------------------------------------------------------------------
 "$bin" evaluate -q -m vit-cifar10 folder --image-size 160 -t 1 -b 1 --predictions both.csv >out 2>err &
 while [ "$(cat both.csv 2>/dev/null | wc -l)" -lt 6 ] && kill -0 $! 2>/dev/null; do sleep 0.02; done
@@ -415,5 +391,4 @@ refuses "--report-data that is none" "nowhere: No such file" --merge folder.csv 
 refuses "a map without its file" "nofile.tsv" folder --class-map nofile.tsv
 refuses "a subset without its file" "nofile.tsv" folder --classes-subset nofile.tsv
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

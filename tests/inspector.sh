@@ -4,49 +4,12 @@
 # hostile names stay text, and it fits 400 pixels; of a ViT, and of a Swin whose windows are shifted and padded.
 #   bash tests/inspector.sh [build/vitrine]
 # Closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
-ref=$(realpath "$(dirname "$0")/ref") || exit 1
-work=$(mktemp -d /tmp/vitrine-inspector-XXXXXX) || exit 1
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0
-export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
-
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        tail -n 5 said | cut -c1-400 | sed 's/^/  /'
-    fi
-}
-skip_all() {
-    echo "skip - inspector: $1"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
-
-command -v python3 >/dev/null 2>&1 || skip_all "no python3 here to make pictures"
-"$bin" --version | grep -q stb_image || skip_all "no stb_image here to write pictures"
-for browser in chromium chromium-browser google-chrome ''; do
-    command -v "$browser" >/dev/null 2>&1 && break
-done
-[ -n "$browser" ] || skip_all "no chromium here to open the page"
-# dom PAGE [FILE]: what the page has become, into FILE or dom; what the browser said, into said.
-dom() {
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
-        --allow-file-access-from-files --enable-logging=stderr --window-size=1280,900 --virtual-time-budget=20000 \
-        --host-resolver-rules='MAP * ~NOTFOUND' --dump-dom "file://$work/$1" >"${2:-dom}" 2>said
-}
-echo '<p id="x"></p><script>x.textContent = 6 * 7</script>' >probe.html
-dom probe.html
-grep -q '<p id="x">42</p>' dom || skip_all "$browser does not run here"
+. "$(dirname "$0")/check.sh"
+. "$tests/browser.sh"
+ref=$tests/ref
+command -v python3 >/dev/null 2>&1 || skip_all inspector "no python3 here to make pictures"
+"$bin" --version | grep -q stb_image || skip_all inspector "no stb_image here to write pictures"
+browser_open inspector
 
 # ---- pages ---------------------------------------------------------------------------------------------------------------
 cat >make.py <<'PY'
@@ -207,5 +170,4 @@ best=$("$bin" classify -q -m "$ref/vit_token.h5" -f csv -k 5 a.ppm | tail -n +2 
     awk -F, '{ printf "%sclass %d%.1f %%", n++ ? ", " : "", $4, 100 * $7 }')
 check "the best classes are classify's: $best" answer "classes: $best"
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

@@ -3,40 +3,16 @@
 # killed; what one of them lacks is said once, by its rank.
 #   bash tests/mpi.sh [build/vitrine]
 # Makes its own pictures; closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+. "$(dirname "$0")/check.sh"
 for lack in mpirun python3 "$(dirname "$bin")/libvitrine_mpi.so"; do
-    command -v "$lack" >/dev/null 2>&1 || [ -f "$lack" ] || {
-        echo "skip - evaluate by several processes: no ${lack##*/} here"
-        echo "0 passed, 0 failed, 1 skipped"
-        exit 0
-    }
+    command -v "$lack" >/dev/null 2>&1 || [ -f "$lack" ] || skip_all "evaluate by several processes" "no ${lack##*/} here"
 done
-work=$(mktemp -d /tmp/vitrine-mpi-XXXXXX) || exit 1
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0
 # Open MPI itself does not give back all of its memory.
-export ASAN_OPTIONS=exitcode=99:detect_leaks=0 UBSAN_OPTIONS=exitcode=99
+export ASAN_OPTIONS=exitcode=99:detect_leaks=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_plm_rsh_agent=/bin/false # nothing is started elsewhere; there may be no ssh
 launch="mpirun --oversubscribe --bind-to none -mca orte_abort_print_stack 0"
 
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        echo "  last run: $last -> exit $rc"
-        sed 's/^/  stdout: /' out | head -n 12
-        sed 's/^/  stderr: /' err | head -n 12
-    fi
-}
 run() { # PROCESSES ARGUMENT...: 0 = without mpirun
     local n=$1
     shift
@@ -47,8 +23,6 @@ run() { # PROCESSES ARGUMENT...: 0 = without mpirun
         timeout 120 $launch -n "$n" "$bin" evaluate -q -t 1 "$@" >out 2>err </dev/null || rc=$?
     fi
 }
-exits() { [ "$rc" = "$1" ]; }
-err_has() { grep -qF -- "$1" err; }
 # How often the program, not mpirun, speaks.
 says() { [ "$(grep -c '^vitrine evaluate: ' err)" = "$1" ]; }
 same_numbers() {
@@ -174,5 +148,4 @@ OMPI_COMM_WORLD_SIZE=2 alone/vitrine evaluate -q all.tar >out 2>err || rc=$?
 check "without the library: refused" exits 1
 check "without the library: says what is missing" err_has "libopenmpi-dev"
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

@@ -2,49 +2,18 @@
 # Tests of `vitrine pull` against a server on the loopback: what a bad network, a bad server and a full disk do.
 #   bash tests/pull.sh [build/vitrine]
 # Makes its own checkpoints; closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
+. "$(dirname "$0")/check.sh"
 for needed in python3 sha256sum; do
-    command -v $needed >/dev/null 2>&1 && continue
-    echo "skip - pull: no $needed here for the server"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
+    command -v $needed >/dev/null 2>&1 || skip_all pull "no $needed here for the server"
 done
-work=$(mktemp -d /tmp/vitrine-pull-XXXXXX) || exit 1
 server=
-finish() {
+cleanup() {
     [ -n "$server" ] && kill "$server" 2>/dev/null
     mountpoint -q "$work/small" 2>/dev/null && umount "$work/small"
-    rm -r "$work"
 }
-trap finish EXIT
-cd "$work" || exit 1
-passed=0 failed=0 skipped=0
-# A report of the sanitizers must not pass for an error that was expected.
-export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
 export VITRINE_MODELS=$work/models
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        echo "  last run: $last -> exit $rc"
-        sed 's/^/  stdout: /' out | head -n 5
-        sed 's/^/  stderr: /' err | head -n 8
-        find models -type f 2>/dev/null | sed 's/^/  file: /'
-    fi
-}
-skip() {
-    skipped=$((skipped + 1))
-    echo "skip - $1: $2"
-}
 run() {
     last="vitrine $*"
     "$bin" "$@" >out 2>err
@@ -57,8 +26,6 @@ pull() {
     run pull "$name" --from "$base$path" "$@"
 }
 out_has() { grep -qF -- "$1" out; }
-err_has() { grep -qF -- "$1" err; }
-exits() { [ "$rc" = "$1" ]; }
 asked() { grep -qF -- "$1" log; } # a request the server saw since the last `: >log`
 size() { stat -c %s "$1"; }
 no() { ! "$@"; }
@@ -643,5 +610,4 @@ else
     skip "progress on a terminal" "no script(1) here"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

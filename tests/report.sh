@@ -3,47 +3,10 @@
 # network, shows hostile names as text, answers mouse and keys, and fits 400 pixels, with 3 and with 1,000 classes.
 #   bash tests/report.sh [build/vitrine]
 # Closes with "N passed, N failed, N skipped".
-export LC_ALL=C
-bin=$(realpath "${1:-build/vitrine}") || exit 1
-[ -x "$bin" ] || { echo "not ok - no program at $bin"; exit 1; }
-work=$(mktemp -d /tmp/vitrine-report-XXXXXX) || exit 1
-trap 'rm -r "$work"' EXIT
-cd "$work" || exit 1
-passed=0 failed=0
-export ASAN_OPTIONS=exitcode=99 UBSAN_OPTIONS=exitcode=99
-
-check() {
-    local name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-        echo "ok - $name"
-    else
-        failed=$((failed + 1))
-        echo "not ok - $name"
-        tail -n 5 said | cut -c1-400 | sed 's/^/  /'
-    fi
-}
-skip_all() {
-    echo "skip - report: $1"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
-
-command -v python3 >/dev/null 2>&1 || skip_all "no python3 here to make pictures"
-for browser in chromium chromium-browser google-chrome ''; do
-    command -v "$browser" >/dev/null 2>&1 && break
-done
-[ -n "$browser" ] || skip_all "no chromium here to open the page"
-# dom PAGE: what the page has become, into dom; what the browser said, into said.
-dom() {
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" \
-        --allow-file-access-from-files --enable-logging=stderr --window-size=1280,900 --virtual-time-budget=5000 \
-        --host-resolver-rules='MAP * ~NOTFOUND' --dump-dom "file://$work/$1" >dom 2>said
-}
-echo '<p id="x"></p><script>x.textContent = 6 * 7</script>' >probe.html
-dom probe.html
-grep -q '<p id="x">42</p>' dom || skip_all "$browser does not run here"
+. "$(dirname "$0")/check.sh"
+. "$tests/browser.sh"
+command -v python3 >/dev/null 2>&1 || skip_all report "no python3 here to make pictures"
+browser_open report
 
 # ---- pages ---------------------------------------------------------------------------------------------------------------
 cat >make.py <<'PY'
@@ -173,5 +136,4 @@ check "a pair leads into the map" text_has "pair: class number 3 n00000007 taken
 check "keys lead to the corner" text_has "corner: class number 0 n00000000, told right: 4"
 check "and along the first row" text_has "right: class number 0 n00000000 taken for class number 0 n00000001: "
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ $failed = 0 ]
+finish

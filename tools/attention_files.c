@@ -22,6 +22,7 @@
 #include "tools/output.h"
 #include "tools/rows.h"
 #include "weights/h5.h"
+#include "weights/temporary.h"
 
 struct attention_look attention_look_defaults(void) {
     return (struct attention_look){.filter = HEAT_BICUBIC, .opacity = 0.6};
@@ -94,11 +95,15 @@ static enum status write_h5(const struct attention_file *file, const char *path,
     TRY(output_check_regular(path));
     TRY(output_check_spares(path, file->model));
     TRY(h5_create(part, &h5));
+    temporary_add(part);
     st = fill_h5(file, h5);
     if (h5_close(&h5) != ST_OK && st == ST_OK) st = ST_IO;
     if (st == ST_OK && rename(part, path) != 0)
         st = fail(ST_IO, "%s: could not be given its name", path);
-    if (st != ST_OK) (void)remove(part);
+    if (st == ST_OK)
+        temporary_forget(part);
+    else
+        temporary_remove(part);
     return st;
 }
 
@@ -151,21 +156,28 @@ static enum status save_csv(const struct attention_file *file) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const struct attention_kind attention_kinds[] = {
-    {"overlay", attention_save_overlay, .picture = true, .patches = true},
-    {"map", attention_save_map, .picture = false},
-    {"grid", attention_save_grid, .picture = false},
-    {"mask", attention_save_mask, .picture = true, .patches = true},
-    {"npy", save_npy, .picture = false},
-    {"h5", save_h5, .picture = false},
-    {"csv", save_csv, .picture = false},
-    {"html", attention_page_save, .picture = true},
-    {"faithfulness", faithfulness_save, .picture = false},
-    {NULL}};
+    {.name = "overlay", .save = attention_save_overlay, .picture = true, .patches = true},
+    {.name = "map", .save = attention_save_map},
+    {.name = "grid", .save = attention_save_grid},
+    {.name = "mask", .save = attention_save_mask, .picture = true, .patches = true},
+    {.name = "npy", .save = save_npy},
+    {.name = "h5", .save = save_h5},
+    {.name = "csv", .save = save_csv},
+    {.name = "html", .save = attention_page_save, .picture = true},
+    {.name = "faithfulness", .save = faithfulness_save},
+    {.name = NULL}};
+
+/* The kind called by the first `length` bytes, as a set; 0 = none. */
+static unsigned find_kind(const char *name, size_t length) {
+    for (int k = 0; attention_kinds[k].name; k++)
+        if (strlen(attention_kinds[k].name) == length &&
+            strncmp(attention_kinds[k].name, name, length) == 0)
+            return 1u << k;
+    return 0;
+}
 
 unsigned attention_kind_named(const char *name) {
-    for (int k = 0; attention_kinds[k].name; k++)
-        if (strcmp(attention_kinds[k].name, name) == 0) return 1u << k;
-    return 0;
+    return find_kind(name, strlen(name));
 }
 
 unsigned attention_kinds_default(enum attention_method method) {
@@ -211,17 +223,12 @@ enum status attention_parse_kinds(const char *value, void *field) {
     unsigned kinds = 0;
     char names[128];
     for (const char *at = value, *end; at; at = *end ? end + 1 : NULL) {
-        unsigned found = 0;
         end = at + strcspn(at, ",");
-        for (int k = 0; attention_kinds[k].name; k++)
-            if (strlen(attention_kinds[k].name) == (size_t)(end - at) &&
-                strncmp(at, attention_kinds[k].name, (size_t)(end - at)) == 0)
-                found = 1u << k;
-        if (!found) {
+        if (!find_kind(at, (size_t)(end - at))) {
             show_all(names, sizeof names);
             return fail(ST_USAGE, "of %s one or more, with commas between", names);
         }
-        kinds |= found;
+        kinds |= find_kind(at, (size_t)(end - at));
     }
     *(unsigned *)field = kinds;
     return ST_OK;

@@ -219,7 +219,8 @@ const char *class_map_for(const char *labels) {
 }
 
 bool class_map_is_builtin(const char *name) {
-    return strcmp(name, ilsvrc2012) == 0;
+    return strcmp(name, ilsvrc2012) == 0 || strcmp(name, "imagenet-a") == 0 ||
+           strcmp(name, "imagenet-r") == 0;
 }
 
 enum status class_map_open(struct class_map *map, const struct labels *labels, int classes,

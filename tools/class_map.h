@@ -33,6 +33,7 @@ struct class_map {
  */
 enum status class_map_open(struct class_map *map, const struct labels *labels, int classes,
                            const char *file) MUST_CHECK;
+/* Whether a map or a subset is built in, and no file. */
 bool class_map_is_builtin(const char *name);
 /* The built-in map that a file of labels wants, by its name; NULL = none. */
 const char *class_map_for(const char *labels);

@@ -228,9 +228,12 @@ enum status evaluate_open_model(struct evaluate *e) {
     if (e->model.classes == 0)
         return fail(ST_SHAPE, "%s: has no classification head; there is nothing to score",
                     o->run.model);
-    if (o->labels && !o->class_map && (e->o.class_map = class_map_for(o->labels)) && !o->run.quiet)
-        cli_say("%s: holds the challenge's own class numbers (--class-map %s)", o->labels,
-                o->class_map);
+    if (o->labels && !o->class_map) {
+        e->o.class_map = class_map_for(o->labels);
+        if (o->class_map && !o->run.quiet)
+            cli_say("%s: holds the challenge's own class numbers (--class-map %s)", o->labels,
+                    o->class_map);
+    }
     TRY(class_map_open(&e->map, &e->model.labels, e->model.classes, o->class_map));
     TRY(evaluation_init(&e->evaluation, e->model.classes, o->bins));
     if (o->real) TRY(real_labels_read(&e->evaluation.real, o->real, e->model.classes));

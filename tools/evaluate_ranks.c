@@ -38,7 +38,6 @@ struct evaluate_ranks {
     size_t size;
     /* Rank 0: what the lock guards, but for the thread. */
     pthread_t service;
-    bool serving;
     pthread_mutex_t lock;
     pthread_cond_t moved; /* a chunk was finished, or it is over */
     uint64_t given;       /* chunks */
@@ -129,7 +128,8 @@ static enum status write_rows(struct evaluate *e, struct chunk *chunk) {
         if (!used || !row.path) return fail(ST_FORMAT, "rank %d sent no rows", chunk->holder);
         if (e->rows.file && row.raw) fwrite(row.raw, 1, row.raw_size, e->rows.file);
         TRY(evaluation_add(&e->evaluation, &row));
-        if (row.message && e->o.run.on_error == RUN_ON_ERROR_STOP) r->stop = r->closed = true;
+        r->closed = row.message && e->o.run.on_error == RUN_ON_ERROR_STOP;
+        if (r->closed) give_up(r, ST_OK); /* whoever waits for a chunk gets none */
     }
     chunk->size = 0;
     return ST_OK;
@@ -277,19 +277,25 @@ static enum status share_run(struct evaluate *e) {
     return st;
 }
 
-enum status evaluate_ranks_begin(struct evaluate *e) {
-    struct evaluate_ranks *r;
-    if (e->ranks.count == 1) return ST_OK;
-    e->together = r = mem_zalloc(1, sizeof *r);
+static enum status open_ranks(struct evaluate *e) {
+    struct evaluate_ranks *r = mem_zalloc(1, sizeof *r);
     if (!r) return ST_NOMEM;
+    e->together = r;
     r->current = none;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->moved, NULL);
     r->waiting = mem_zalloc((size_t)e->ranks.count, sizeof *r->waiting);
-    TRY(ranks_agree(&e->ranks, r->waiting ? share_run(e) : ST_NOMEM));
-    if (e->ranks.index > 0) return ST_OK;
-    r->serving = pthread_create(&r->service, NULL, serve_all, e) == 0;
-    return r->serving ? ST_OK : fail(ST_NOMEM, "no thread for the other ranks could be had");
+    return r->waiting ? ST_OK : ST_NOMEM;
+}
+
+enum status evaluate_ranks_begin(struct evaluate *e) {
+    enum status st = ST_OK;
+    if (e->ranks.count == 1) return ST_OK;
+    TRY(ranks_agree(&e->ranks, open_ranks(e)));
+    TRY(ranks_agree(&e->ranks, share_run(e)));
+    if (e->ranks.index == 0 && pthread_create(&e->together->service, NULL, serve_all, e) != 0)
+        st = fail(ST_NOMEM, "no thread for the other ranks could be had");
+    return ranks_agree(&e->ranks, st);
 }
 
 /* The next chunk of this rank; none: there is no more. */

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "weights/temporary.h"
+
 static enum status failed(const struct output *out, const char *what, int error) {
     /* The reader (head, less) has what it wanted: end quietly, but end. */
     if (error == EPIPE) return fail(ST_IO, "%s", "");
@@ -43,10 +45,12 @@ enum status output_open(struct output *out, const char *path) {
         return st;
     }
     if (exists) (void)fchmod(fileno(out->file), info.st_mode & 07777);
+    temporary_add(out->part);
     return ST_OK;
 }
 
 enum status output_flush(struct output *out) {
+    if (out->part) temporary_forget(out->part);
     errno = 0;
     if (fflush(out->file) == 0 && !ferror(out->file)) return ST_OK;
     return failed(out, "the results could not be written", errno ? errno : EIO);
@@ -71,6 +75,7 @@ enum status output_close(struct output *out, enum status done) {
     enum status st = done;
     if (!out->file) return done;
     if (st == ST_OK) st = output_flush(out);
+    if (out->part) temporary_forget(out->part);
     if (out->file != stdout && fclose(out->file) != 0 && st == ST_OK)
         st = failed(out, "the results could not be written", errno);
     if (out->part && st == ST_OK && rename(out->part, out->path) != 0)

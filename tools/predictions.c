@@ -371,33 +371,32 @@ static enum status cannot_write(const char *path) {
     return fail(ST_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* Opens the file, new or not, as its only writer, cut off behind `end` bytes. */
-static enum status open_alone(struct predictions *p, const char *path, uint64_t end) {
+/* `file` as p's, cut off behind `end` bytes; what is no regular file is written from here on. */
+static enum status take_file(struct predictions *p, int file, uint64_t end) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat info;
+    if (fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN))
+        return fail(ST_IO, "%s: is being written by another run", p->path);
+    if (fstat(file, &info) != 0) return cannot_write(p->path);
+    if (S_ISREG(info.st_mode) &&
+        (ftruncate(file, (off_t)end) != 0 || lseek(file, (off_t)end, SEEK_SET) < 0))
+        return cannot_write(p->path);
+    p->file = fdopen(file, "r+b");
+    return p->file ? ST_OK : cannot_write(p->path);
+}
+
+/* Opens the file, new or not, as its only writer. */
+static enum status open_alone(struct predictions *p, const char *path, uint64_t end) {
+    enum status st;
     int file;
     *p = (struct predictions){.path = path};
     TRY(predictions_format(path, &p->rows.format));
     /* A pipe that nobody reads must not be waited for. */
     file = open(path, O_RDWR | O_CREAT | O_NONBLOCK, 0666);
     if (file < 0) return cannot_write(path);
-    if (fcntl(file, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
-        close(file);
-        return fail(ST_IO, "%s: is being written by another run", path);
-    }
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ftruncate(file, (off_t)end) != 0) {
-        enum status st = cannot_write(path);
-        close(file);
-        return st;
-    }
-    p->file = fdopen(file, "r+b");
-    if (!p->file) {
-        close(file);
-        return cannot_write(path);
-    }
-    if (S_ISREG(info.st_mode) && fseeko(p->file, (off_t)end, SEEK_SET) != 0)
-        return cannot_write(path);
-    return ST_OK;
+    st = take_file(p, file, end);
+    if (st != ST_OK) close(file);
+    return st;
 }
 
 enum status predictions_create(struct predictions *p, const char *path, const char *head) {
