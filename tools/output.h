@@ -18,8 +18,8 @@ struct output {
 /*
  * path NULL or "-": stdout. A regular or new file is written beside its final name, links followed;
  * /dev/null, a named pipe and their kin are written in place. What a signal cuts short before the
- * first output_flush is removed (weights/temporary.h), later it stays beside. ST_IO names the path and the reason.
- * `path` must outlive the output.
+ * first output_flush is removed (weights/temporary.h), later it stays beside. ST_IO names the path
+ * and the reason. `path` must outlive the output.
  */
 enum status output_open(struct output *out, const char *path) MUST_CHECK;
 
