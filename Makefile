@@ -64,7 +64,7 @@ LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
 # ---- sources -------------------------------------------------------------------------------------
 
 # Kernels written over simd.h: compiled once per feature level (kernels/cpu.h).
-SIMD_SRCS := kernels/attention_cpu.c kernels/layernorm_cpu.c kernels/activation_cpu.c \
+SIMD_SRCS := kernels/attention_cpu.c kernels/attention_backward_cpu.c kernels/layernorm_cpu.c kernels/activation_cpu.c \
              kernels/gemm_cpu.c kernels/peak_cpu.c kernels/cpu_kernels.c
 X86       := $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null))
 LEVELS    := base $(if $(X86),avx2 avx512)

@@ -92,8 +92,7 @@ bool backend_is_gpu(const struct backend *be) {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Keeps the first error; `op` NULL: the sentence names its thing already. */
-static void settle(struct backend *be, const char *op, enum status st) {
+void backend_settle(struct backend *be, const char *op, enum status st) {
     if (st == ST_OK || be->error != ST_OK) return;
     be->error = st;
     snprintf(be->sentence, sizeof be->sentence, "%s%s%s", op ? op : "", op ? ": " : "",
@@ -111,7 +110,7 @@ double backend_peak(struct backend *be) {
 }
 
 enum status backend_sync(struct backend *be) {
-    settle(be, NULL, be->ops->sync(be));
+    backend_settle(be, NULL, be->ops->sync(be));
     return take_error(be);
 }
 
@@ -122,7 +121,7 @@ void backend_plan_begin(struct backend *be) {
 
 enum status backend_plan_end(struct backend *be) {
     be->planning = false;
-    settle(be, NULL, be->ops->plan_end(be));
+    backend_settle(be, NULL, be->ops->plan_end(be));
     return take_error(be);
 }
 
@@ -187,9 +186,8 @@ struct act act_reshape(struct act a, int tokens, int channels) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* `what` must be a usable activation of that shape; dims < 0 may be anything from 1 up. */
-static enum status check_act(const struct backend *be, const char *what, const struct act *a,
-                             int batch, int tokens, int channels) {
+enum status backend_check_act(const struct backend *be, const char *what, const struct act *a,
+                              int batch, int tokens, int channels) {
     if (a->batch < 1 || a->tokens < 1 || a->channels < 1)
         return fail(ST_SHAPE, "%s is (%d, %d, %d), every size must be at least 1", what, a->batch,
                     a->tokens, a->channels);
@@ -219,8 +217,8 @@ static bool same_place(const struct act *a, const struct act *b) {
 void backend_read(struct backend *be, struct act a, float *host) {
     enum status st;
     if (be->error != ST_OK) return;
-    st = check_act(be, "the source", &a, -1, -1, -1);
-    settle(be, "read", st == ST_OK && !be->planning ? be->ops->read(be, &a, host) : st);
+    st = backend_check_act(be, "the source", &a, -1, -1, -1);
+    backend_settle(be, "read", st == ST_OK && !be->planning ? be->ops->read(be, &a, host) : st);
 }
 
 const float *backend_view(struct backend *be, struct act a, float *host) {
@@ -233,8 +231,8 @@ const float *backend_view(struct backend *be, struct act a, float *host) {
 void backend_write(struct backend *be, const float *host, struct act a) {
     enum status st;
     if (be->error != ST_OK) return;
-    st = check_act(be, "the destination", &a, -1, -1, -1);
-    settle(be, "write", st == ST_OK && !be->planning ? be->ops->write(be, host, &a) : st);
+    st = backend_check_act(be, "the destination", &a, -1, -1, -1);
+    backend_settle(be, "write", st == ST_OK && !be->planning ? be->ops->write(be, host, &a) : st);
 }
 
 void backend_stage(struct backend *be, const uint8_t *pixels, size_t bytes) {
@@ -243,6 +241,23 @@ void backend_stage(struct backend *be, const uint8_t *pixels, size_t bytes) {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+/* W^T (in, out) as a linear of its own, for op_linear_backward. */
+static enum status load_transposed(struct backend *be, const struct linear_spec *spec,
+                                   struct linear *linear) {
+    const size_t in = (size_t)spec->in, out = (size_t)spec->out;
+    float *weight = mem_zalloc(in * out, sizeof *weight); // (in, out)
+    struct linear_spec transposed = {
+        .name = spec->name, .in = spec->out, .out = spec->in, .weight = weight, .rows = spec->rows};
+    enum status st;
+    if (!weight) return ST_NOMEM;
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++)
+            weight[i * out + o] = spec->weight[o * in + i];
+    st = be->ops->linear_load(be, &transposed, &linear->transposed);
+    mem_free(weight);
+    return st;
+}
+
 enum status linear_load(struct backend *be, const struct linear_spec *spec, struct linear **out) {
     size_t count;
     *out = NULL;
@@ -250,7 +265,8 @@ enum status linear_load(struct backend *be, const struct linear_spec *spec, stru
         !size_mul((size_t)spec->in, (size_t)spec->out, &count) || count > SIZE_MAX / 16)
         return fail(ST_SHAPE, "linear %s: %s(%d, %d) is no weight", spec->name,
                     spec->weight ? "" : "no values for ", spec->out, spec->in);
-    return be->ops->linear_load(be, spec, out);
+    TRY(be->ops->linear_load(be, spec, out));
+    return spec->backward ? load_transposed(be, spec, *out) : ST_OK;
 }
 
 enum status norm_load(struct backend *be, const struct norm_spec *spec, struct norm **out) {
@@ -285,9 +301,9 @@ static enum status check_patch(const struct backend *be, const struct patch_spec
             return fail(ST_SHAPE, "std of channel %d is %g, want more than 0", i,
                         (double)patch->std[i]);
     if (!pixels && !be->planning) return fail(ST_SHAPE, "no pixels");
-    return check_act(be, "tok", tok, -1,
-                     patch->image_h / patch->patch_h * (patch->image_w / patch->patch_w),
-                     patch->proj->out);
+    return backend_check_act(be, "tok", tok, -1,
+                             patch->image_h / patch->patch_h * (patch->image_w / patch->patch_w),
+                             patch->proj->out);
 }
 
 void op_patch_embed(struct backend *be, const struct patch_spec *patch, const uint8_t *pixels,
@@ -295,14 +311,15 @@ void op_patch_embed(struct backend *be, const struct patch_spec *patch, const ui
     enum status st;
     if (be->error != ST_OK) return;
     st = check_patch(be, patch, pixels, &tok);
-    settle(be, "patch_embed", st == ST_OK ? be->ops->patch_embed(be, patch, pixels, &tok) : st);
+    backend_settle(be, "patch_embed",
+                   st == ST_OK ? be->ops->patch_embed(be, patch, pixels, &tok) : st);
 }
 
 static enum status check_assemble(const struct backend *be, const struct table *prefix,
                                   const struct table *pos, const struct act *tok,
                                   const struct act *h) {
     int tokens = 0;
-    TRY(check_act(be, "tok", tok, -1, -1, -1));
+    TRY(backend_check_act(be, "tok", tok, -1, -1, -1));
     if (prefix) {
         if (prefix->count % (size_t)tok->channels || prefix->count > INT32_MAX)
             return fail(ST_SHAPE, "the prefix has %zu values, want rows of %d", prefix->count,
@@ -310,7 +327,7 @@ static enum status check_assemble(const struct backend *be, const struct table *
         tokens = (int)(prefix->count / (size_t)tok->channels);
     }
     if (tokens > INT32_MAX - tok->tokens) return fail(ST_SHAPE, "too many tokens");
-    TRY(check_act(be, "h", h, tok->batch, tokens + tok->tokens, tok->channels));
+    TRY(backend_check_act(be, "h", h, tok->batch, tokens + tok->tokens, tok->channels));
     if (same_place(tok, h)) return fail(ST_SHAPE, "h is tok, want other memory");
     return pos ? check_table("pos", pos, (size_t)tok->tokens * (size_t)tok->channels) : ST_OK;
 }
@@ -320,18 +337,19 @@ void op_assemble(struct backend *be, const struct table *prefix, const struct ta
     enum status st;
     if (be->error != ST_OK) return;
     st = check_assemble(be, prefix, pos, &tok, &h);
-    settle(be, "assemble", st == ST_OK ? be->ops->assemble(be, prefix, pos, &tok, &h) : st);
+    backend_settle(be, "assemble", st == ST_OK ? be->ops->assemble(be, prefix, pos, &tok, &h) : st);
 }
 
 static enum status check_layernorm(const struct backend *be, const struct norm *norm,
                                    const struct act *x, const struct act *residual,
                                    const struct act *y) {
-    TRY(check_act(be, "x", x, -1, -1, -1));
+    TRY(backend_check_act(be, "x", x, -1, -1, -1));
     if (x->channels % norm->width)
         return fail(ST_SHAPE, "x is (%d, %d, %d), want channels in groups of %d", x->batch,
                     x->tokens, x->channels, norm->width);
-    if (residual) TRY(check_act(be, "the residual", residual, x->batch, x->tokens, x->channels));
-    return check_act(be, "y", y, x->batch, x->tokens, x->channels);
+    if (residual)
+        TRY(backend_check_act(be, "the residual", residual, x->batch, x->tokens, x->channels));
+    return backend_check_act(be, "y", y, x->batch, x->tokens, x->channels);
 }
 
 void op_layernorm(struct backend *be, const struct norm *norm, struct act x,
@@ -339,7 +357,8 @@ void op_layernorm(struct backend *be, const struct norm *norm, struct act x,
     enum status st;
     if (be->error != ST_OK) return;
     st = check_layernorm(be, norm, &x, residual, &y);
-    settle(be, "layernorm", st == ST_OK ? be->ops->layernorm(be, norm, &x, residual, &y) : st);
+    backend_settle(be, "layernorm",
+                   st == ST_OK ? be->ops->layernorm(be, norm, &x, residual, &y) : st);
 }
 
 static enum status check_linear(const struct backend *be, const struct linear *linear,
@@ -350,9 +369,9 @@ static enum status check_linear(const struct backend *be, const struct linear *l
         return fail(ST_SHAPE, "epilogue %d is unknown", (int)epilogue);
     if (epilogue == EPILOGUE_SWIGLU && linear->out % 2)
         return fail(ST_SHAPE, "SwiGLU wants an even number of outputs, there are %d", linear->out);
-    TRY(check_act(be, "x", x, -1, -1, linear->in));
-    if (residual) TRY(check_act(be, "the residual", residual, x->batch, x->tokens, out));
-    TRY(check_act(be, "y", y, x->batch, x->tokens, out));
+    TRY(backend_check_act(be, "x", x, -1, -1, linear->in));
+    if (residual) TRY(backend_check_act(be, "the residual", residual, x->batch, x->tokens, out));
+    TRY(backend_check_act(be, "y", y, x->batch, x->tokens, out));
     return same_place(x, y) ? fail(ST_SHAPE, "y is x, want other memory") : ST_OK;
 }
 
@@ -365,19 +384,20 @@ void op_linear(struct backend *be, const struct linear *linear, enum epilogue ep
     if (st == ST_OK) st = be->ops->linear(be, linear, epilogue, &x, residual, &y);
     if (st == ST_OK) return;
     snprintf(op, sizeof op, "linear %s", linear->name);
-    settle(be, op, st);
+    backend_settle(be, op, st);
 }
 
 static enum status check_patch_merge(const struct backend *be, const struct norm *norm,
                                      const struct act *x, int grid_h, int grid_w,
                                      const struct act *y) {
-    TRY(check_act(be, "x", x, -1, -1, -1));
+    TRY(backend_check_act(be, "x", x, -1, -1, -1));
     if (grid_h < 1 || grid_w < 1 || (int64_t)grid_h * grid_w != x->tokens)
         return fail(ST_SHAPE, "a map of %dx%d, but %d tokens", grid_h, grid_w, x->tokens);
     if (x->channels > INT32_MAX / 4) return fail(ST_SHAPE, "%d channels", x->channels);
     if (norm && norm->width != 4 * x->channels)
         return fail(ST_SHAPE, "a norm of %d for 4 * %d channels", norm->width, x->channels);
-    TRY(check_act(be, "y", y, x->batch, (grid_h + 1) / 2 * ((grid_w + 1) / 2), 4 * x->channels));
+    TRY(backend_check_act(be, "y", y, x->batch, (grid_h + 1) / 2 * ((grid_w + 1) / 2),
+                          4 * x->channels));
     return same_place(x, y) ? fail(ST_SHAPE, "y is x, want other memory") : ST_OK;
 }
 
@@ -386,17 +406,17 @@ void op_patch_merge(struct backend *be, const struct norm *norm, struct act x, i
     enum status st;
     if (be->error != ST_OK) return;
     st = check_patch_merge(be, norm, &x, grid_h, grid_w, &y);
-    settle(be, "patch_merge",
-           st == ST_OK ? be->ops->patch_merge(be, norm, &x, grid_h, grid_w, &y) : st);
+    backend_settle(be, "patch_merge",
+                   st == ST_OK ? be->ops->patch_merge(be, norm, &x, grid_h, grid_w, &y) : st);
 }
 
 void op_mean(struct backend *be, struct act x, struct act y) {
     enum status st;
     if (be->error != ST_OK) return;
-    st = check_act(be, "x", &x, -1, -1, -1);
-    if (st == ST_OK) st = check_act(be, "y", &y, x.batch, 1, x.channels);
+    st = backend_check_act(be, "x", &x, -1, -1, -1);
+    if (st == ST_OK) st = backend_check_act(be, "y", &y, x.batch, 1, x.channels);
     if (st == ST_OK && same_place(&x, &y)) st = fail(ST_SHAPE, "y is x, want other memory");
-    settle(be, "mean", st == ST_OK ? be->ops->mean(be, &x, &y) : st);
+    backend_settle(be, "mean", st == ST_OK ? be->ops->mean(be, &x, &y) : st);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -496,20 +516,20 @@ static enum status check_probs(const struct backend *be, const struct attention 
         rows *= columns;
     }
     if (rows > INT32_MAX) return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
-    return check_act(be, "probs", desc->probs, q->batch, (int)rows, (int)columns);
+    return backend_check_act(be, "probs", desc->probs, q->batch, (int)rows, (int)columns);
 }
 
-static enum status check_attention(const struct backend *be, const struct attention *desc,
-                                   const struct act *q, const struct act *k, const struct act *v,
-                                   const struct act *y) {
+enum status backend_check_attention(const struct backend *be, const struct attention *desc,
+                                    const struct act *q, const struct act *k, const struct act *v,
+                                    const struct act *y) {
     int width;
     if (desc->heads < 1 || desc->head_dim < 1 || desc->heads > INT32_MAX / desc->head_dim)
         return fail(ST_SHAPE, "%d heads of width %d", desc->heads, desc->head_dim);
     width = desc->heads * desc->head_dim;
-    TRY(check_act(be, "q", q, -1, -1, width));
-    TRY(check_act(be, "k", k, q->batch, -1, width));
-    TRY(check_act(be, "v", v, q->batch, k->tokens, width));
-    TRY(check_act(be, "y", y, q->batch, q->tokens, width));
+    TRY(backend_check_act(be, "q", q, -1, -1, width));
+    TRY(backend_check_act(be, "k", k, q->batch, -1, width));
+    TRY(backend_check_act(be, "v", v, q->batch, k->tokens, width));
+    TRY(backend_check_act(be, "y", y, q->batch, q->tokens, width));
     if (same_place(y, q) || same_place(y, k) || same_place(y, v))
         return fail(ST_SHAPE, "y is an input, want other memory");
     if (desc->score != SCORE_DOT && desc->score != SCORE_COSINE)
@@ -523,6 +543,7 @@ void op_attention(struct backend *be, const struct attention *desc, struct act q
                   struct act v, struct act y) {
     enum status st;
     if (be->error != ST_OK) return;
-    st = check_attention(be, desc, &q, &k, &v, &y);
-    settle(be, "attention", st == ST_OK ? be->ops->attention(be, desc, &q, &k, &v, &y) : st);
+    st = backend_check_attention(be, desc, &q, &k, &v, &y);
+    backend_settle(be, "attention",
+                   st == ST_OK ? be->ops->attention(be, desc, &q, &k, &v, &y) : st);
 }

@@ -7,6 +7,7 @@
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
+#include "kernels/backward.h"
 #include "kernels/ops.h"
 
 #ifdef __cplusplus
@@ -46,6 +47,23 @@ struct backend_ops {
     enum status (*mean)(struct backend *be, const struct act *x, const struct act *y);
     enum status (*attention)(struct backend *be, const struct attention *desc, const struct act *q,
                              const struct act *k, const struct act *v, const struct act *y);
+    const struct backend_backward *backward; /* NULL = no backward ops but that of linears */
+};
+
+/* What kernels/backward.c calls, as it is declared in backward.h. */
+struct backend_backward {
+    enum status (*layernorm)(struct backend *be, const struct norm *norm, const struct act *x,
+                             const struct act *dy, const struct act *residual,
+                             const struct act *dx);
+    enum status (*activation)(struct backend *be, enum epilogue epilogue, const struct act *x,
+                              const struct act *dy, const struct act *dx);
+    enum status (*attention)(struct backend *be, const struct attention *desc,
+                             const struct attention_gradients *gradients);
+    enum status (*patch_merge)(struct backend *be, const struct act *dy, int grid_h, int grid_w,
+                               const struct act *dx);
+    enum status (*mean)(struct backend *be, const struct act *dy, const struct act *dx);
+    enum status (*relevance)(struct backend *be, const struct act *probs, const struct act *dprobs,
+                             const struct act *out);
 };
 
 /* Sizes that backend.c checks against; the device's own structs begin with these. */
@@ -53,6 +71,7 @@ struct linear {
     char name[64];
     int in, out;
     bool has_bias;
+    struct linear *transposed; /* of W^T, or NULL */
 };
 struct norm {
     int width;
@@ -71,6 +90,19 @@ struct backend {
     enum status error;  /* the first since the last sync, */
     char sentence[512]; /* and its sentence */
 };
+
+/* ---- what backend.c and backward.c share ----------------------------------------------------- */
+
+/* Keeps the first error; `op` NULL: the sentence names its thing already. */
+void backend_settle(struct backend *be, const char *op, enum status st);
+/* `what` must be a usable activation of that shape; dims < 0 may be anything from 1 up. */
+enum status backend_check_act(const struct backend *be, const char *what, const struct act *a,
+                              int batch, int tokens, int channels) MUST_CHECK;
+enum status backend_check_attention(const struct backend *be, const struct attention *desc,
+                                    const struct act *q, const struct act *k, const struct act *v,
+                                    const struct act *y) MUST_CHECK;
+
+/* ---- the devices ----------------------------------------------------------------------------- */
 
 /* The CPU backend (cpu.c). */
 enum status cpu_open(const char *precision, int threads, struct backend **out) MUST_CHECK;

@@ -94,17 +94,24 @@ void capture_release(struct backend *be, struct capture_room *room) {
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
+void capture_hand_out(struct backend *be, const struct capture *capture, int layer,
+                      struct attention_shape shape, struct act probs, float *host) {
+    const struct captured taken = {.layer = layer,
+                                   .first = capture->first,
+                                   .batch = probs.batch,
+                                   .shape = shape,
+                                   .probs = backend_view(be, probs, host)};
+    if (taken.probs) capture->take(capture->context, &taken);
+}
+
 bool capture_attention(struct backend *be, const struct capture_room *room,
                        const struct capture *capture, int layer,
                        const struct attention_shape *shape, const struct attention *desc,
                        struct act q, struct act k, struct act v, struct act y) {
     const struct act probs = region_of(room, shape, q.batch);
     struct attention wanted = *desc;
-    struct captured taken = {
-        .layer = layer, .first = capture->first, .batch = q.batch, .shape = *shape};
     wanted.probs = &probs;
     op_attention(be, &wanted, q, k, v, y);
-    taken.probs = backend_view(be, probs, room->host);
-    if (taken.probs) capture->take(capture->context, &taken);
+    capture_hand_out(be, capture, layer, *shape, probs, room->host);
     return !backend_is_gpu(be);
 }

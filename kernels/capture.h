@@ -79,6 +79,13 @@ enum status capture_reserve(struct backend *be, struct capture_room *room,
 void capture_release(struct backend *be, struct capture_room *room);
 
 /*
+ * probs (B, W*H*queries, keys) of a layer to capture->take; `host`: room for them where the
+ * device's memory is not the host's.
+ */
+void capture_hand_out(struct backend *be, const struct capture *capture, int layer,
+                      struct attention_shape shape, struct act probs, float *host);
+
+/*
  * op_attention with its probabilities to capture->take; shape->queries is q's tokens (without
  * windows). Returns whether y is what op_attention makes of it without: a GPU has other kernels
  * then, and the caller calls it again.

@@ -323,6 +323,7 @@ static const struct backend_ops cpu_ops = {
     .patch_merge = cpu_patch_merge,
     .mean = cpu_mean,
     .attention = cpu_attention,
+    .backward = &cpu_backward,
 };
 
 /*

@@ -42,6 +42,20 @@ struct attention_task {
     const float *region;        /* (N): desc->mask_value between different ones; NULL: one region */
 };
 
+/* One (image, head), or (window, head), of op_attention_backward: dense rows, padded with 0. */
+struct attention_backward_task {
+    int tq, tk;
+    int pitch;              /* of the rows, attention_backward_pitch of D */
+    const float *q, *k, *v; /* (tq, D), (tk, D), (tk, D); SCORE_COSINE: normalised */
+    const float *dy;        /* (tq, D) */
+    const float *probs;     /* (tq, tk) */
+    float *dprobs;          /* (tq, tk) */
+    size_t probs_pitch, dprobs_pitch;
+    float scale;    /* of the scores */
+    float *dq;      /* (tq, D), by the normalised rows */
+    float *dk, *dv; /* (tk, D), added to */
+};
+
 /* A weight packed for the level's own matrix product (used where oneDNN is absent or slower). */
 struct gemm_weight {
     int k, n;
@@ -86,6 +100,9 @@ struct cpu_kernels {
     void (*attention_bias)(const struct attention *desc, const float *table, int row, int rows,
                            int key, int keys, float *out);
     void (*attention)(const struct attention_task *task);
+    /* attention_backward_cpu.c */
+    int (*attention_backward_pitch)(int dim);
+    void (*attention_backward)(const struct attention_backward_task *task);
     /* layernorm_cpu.c: `runs` consecutive groups of `width` per row */
     void (*layernorm)(const float *x, const float *weight, const float *bias, const float *residual,
                       float *y, int width, int runs, float eps, bool rms);
@@ -211,6 +228,9 @@ enum status cpu_piece_run(const struct cpu *cpu, const struct cpu_linear *linear
 enum status cpu_attention_windows(struct backend *be, const struct attention *desc,
                                   const struct act *q, const struct act *k, const struct act *v,
                                   const struct act *y) MUST_CHECK;
+
+/* backward_cpu.c */
+extern const struct backend_backward cpu_backward;
 
 /* patch_embed_cpu.c, tokens_cpu.c */
 enum status cpu_patch_embed(struct backend *be, const struct patch_spec *patch,

@@ -138,7 +138,8 @@ struct linear_spec {
      * does not compute in int8 takes the weight as it is.
      */
     const float *scales;
-    int rows; /* tokens per image it will mostly run on; a hint for packing */
+    int rows;      /* tokens per image it will mostly run on; a hint for packing */
+    bool backward; /* W^T is packed too, for op_linear_backward: twice the memory */
 };
 enum status linear_load(struct backend *be, const struct linear_spec *spec,
                         struct linear **out) MUST_CHECK;

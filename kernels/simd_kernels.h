@@ -16,6 +16,10 @@ void SIMD(attention_bias)(const struct attention *desc, const float *table, int 
                           int key, int keys, float *out);
 void SIMD(attention)(const struct attention_task *task);
 
+/* attention_backward_cpu.c */
+int SIMD(attention_backward_pitch)(int dim);
+void SIMD(attention_backward)(const struct attention_backward_task *task);
+
 /* layernorm_cpu.c */
 void SIMD(layernorm)(const float *x, const float *weight, const float *bias, const float *residual,
                      float *y, int width, int runs, float eps, bool rms);

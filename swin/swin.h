@@ -64,6 +64,7 @@ struct swin_options {
     int image_h, image_w; /* 0 = the model's own */
     int max_batch;        /* >= 1; the workspace grows with it (swin_plan) */
     float mean[3], std[3];
+    bool backward; /* for swin_gradient: weights take twice the memory */
 };
 
 /*
@@ -86,6 +87,8 @@ struct swin_taps {
     int layer;
     float *tokens; /* (B, T, C) of the layer's stage: after block `layer`; -1: normed */
     float *pooled; /* (B, C): what the head reads */
+    float *stream; /* stage by stage (depth+1, B, T, C): what each block reads, and what the
+                      stage's last leaves */
     const struct capture *capture; /* attention probabilities; of swin_attention_shape */
 };
 
@@ -131,6 +134,45 @@ struct attention_shape swin_attention_shape(const struct swin *swin, int layer);
 int swin_rollout_count(const struct swin *swin);
 /* steps (swin_rollout_count): from the finest map to the head, which reads the mean; none fused. */
 void swin_rollout_steps(const struct swin *swin, struct rollout_step *steps);
+
+/* ---- gradients (swin_gradient.c) ------------------------------------------------------------- */
+
+/*
+ * A class's relevance, as vit_gradient's (vit/vit.h): max(0, P * d logit / d P) of the
+ * probabilities P of each layer, by a backward pass from the head to the lowest layer wanted.
+ */
+struct swin_gradient {
+    struct swin *swin; /* the caller's, loaded with `backward`, on a CPU */
+    int classes;       /* scalars of a pass at most */
+    float *stream;     /* host, as swin_taps' of one image */
+    float *host;       /* (classes, K) */
+    struct arena workspace;
+    struct swin_gradient_stage {
+        const float *stream; /* the stage's part of it */
+        /* Views of the workspace. The stages lie over one another, all but dmerged. */
+        struct act x, mid, n, a, p; /* (1, T, C) a block's input, behind its attention, in front of
+                                       (version 2) or behind a norm, attended, projected */
+        struct act qkv, f;          /* (1, T, 3C), (1, T, F) in front of the activation */
+        struct act before, merged;  /* (1, h*w, C/2) of the stage before, (1, T, 2C) gathered */
+        struct act probs;           /* (1, W*H*N, N) of the block at hand */
+        struct act dh, dn, da;      /* (classes, T, C) of the stream; of what a linear reads; of
+                                       attention */
+        struct act df, dqkv;        /* (classes, T, F), (classes, T, 3C) */
+        struct act dmerged;         /* (classes, T, 2C) */
+        struct act dprobs;          /* (classes, W*H*N, N) */
+    } stages[SWIN_MAX_STAGES];
+    struct act dc, dlogits; /* (classes, 1, C), (classes, 1, K) */
+};
+
+/* ST_USAGE: a model without classes; ST_DEVICE: on a GPU. On failure *out is released. */
+enum status swin_gradient_open(struct swin_gradient *out, struct swin *swin,
+                               int classes) MUST_CHECK;
+void swin_gradient_release(struct swin_gradient *gradient); /* works on a zeroed struct, twice */
+
+/* vit_gradient_run's, from the last layer wanted to the first. */
+enum status swin_gradient_run(struct swin_gradient *gradient, const uint8_t *pixels,
+                              const int *classes, int count,
+                              const struct capture *capture) MUST_CHECK;
 
 /* ---- bias tables (swin_tables.c) ------------------------------------------------------------- */
 

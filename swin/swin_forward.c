@@ -7,9 +7,9 @@
  * Called by tools/model.c through swin_forward, and once by swin_load through swin_plan with
  * nothing computed. The order of ops follows timm's SwinTransformer and SwinTransformerV2.
  */
-#include "swin/swin.h"
-
 #include <math.h>
+
+#include "swin/swin_pass.h"
 
 /* ---- the workspace --------------------------------------------------------------------------- */
 
@@ -65,16 +65,18 @@ static void workspace_layout(struct swin *swin) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static enum epilogue hidden_epilogue(const struct swin_config *config) {
+enum epilogue swin_hidden_epilogue(const struct swin_config *config) {
     if (config->activation == ACT_GELU_TANH) return EPILOGUE_GELU_TANH;
     return config->activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
 }
 
-/* The windows of a block, as its shape says. */
-static struct attention window_attention(const struct swin *swin, const struct swin_block *block,
-                                         const struct attention_shape *shape, int head_dim) {
-    const struct window_grid *map = &shape->map;
-    return (struct attention){.heads = shape->heads,
+struct attention swin_attention(const struct swin *swin, int layer) {
+    const struct attention_shape shape = swin_attention_shape(swin, layer);
+    const struct swin_block *block = &swin->blocks[layer];
+    const struct window_grid *map = &shape.map;
+    const int head_dim =
+        swin->stages[swin_layer_stage(&swin->config, layer)].channels / shape.heads;
+    return (struct attention){.heads = shape.heads,
                               .head_dim = head_dim,
                               .score = swin->config.version == 1 ? SCORE_DOT : SCORE_COSINE,
                               .scale = 1.0f / sqrtf((float)head_dim),
@@ -95,8 +97,7 @@ static struct attention window_attention(const struct swin *swin, const struct s
 static void attend(struct swin *swin, int layer, const struct capture *capture, struct act q,
                    struct act k, struct act v, struct act a) {
     const struct attention_shape shape = swin_attention_shape(swin, layer);
-    const struct attention attention =
-        window_attention(swin, &swin->blocks[layer], &shape, q.channels / shape.heads);
+    const struct attention attention = swin_attention(swin, layer);
     if (!capture_wants(capture, layer) || !capture_attention(swin->backend, &swin->room, capture,
                                                              layer, &shape, &attention, q, k, v, a))
         op_attention(swin->backend, &attention, q, k, v, a);
@@ -106,7 +107,7 @@ static void attend(struct swin *swin, int layer, const struct capture *capture, 
 static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int layer,
                          const struct capture *capture, int B) {
     const struct swin_block *block = &swin->blocks[layer];
-    const enum epilogue mlp = hidden_epilogue(&swin->config);
+    const enum epilogue mlp = swin_hidden_epilogue(&swin->config);
     const int C = stage->channels;
     struct backend *be = swin->backend;
     struct act h = act_batch(stage->h, B), n = act_batch(stage->n, B), a = act_batch(stage->a, B);
@@ -127,7 +128,7 @@ static void run_block_v1(struct swin *swin, const struct swin_stage *stage, int 
 static void run_block_v2(struct swin *swin, const struct swin_stage *stage, int layer,
                          const struct capture *capture, int B) {
     const struct swin_block *block = &swin->blocks[layer];
-    const enum epilogue mlp = hidden_epilogue(&swin->config);
+    const enum epilogue mlp = swin_hidden_epilogue(&swin->config);
     const int C = stage->channels;
     struct backend *be = swin->backend;
     struct act h = act_batch(stage->h, B), n = act_batch(stage->n, B), a = act_batch(stage->a, B);
@@ -163,6 +164,13 @@ static bool tokens_wanted(const struct swin_taps *taps, int layer) {
     return taps && taps->tokens && taps->layer == layer;
 }
 
+/* The stream in front of a block, or behind a stage's last; *to moves on. */
+static void read_stream(struct swin *swin, struct act h, float **to) {
+    if (!*to) return;
+    backend_read(swin->backend, h, *to);
+    *to += (size_t)h.batch * (size_t)h.tokens * (size_t)h.channels;
+}
+
 /* The architecture. */
 static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *logits,
                         const struct swin_taps *taps) {
@@ -171,6 +179,7 @@ static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *
     struct act tok = act_batch(first->n, B), h = act_batch(first->h, B);
     struct act n = act_batch(last->n, B), c = act_batch(swin->c, B), out;
     const struct capture *capture = taps ? taps->capture : NULL;
+    float *stream = taps ? taps->stream : NULL;
     int layer = 0;
 
     op_patch_embed(be, &swin->patch, pixels, tok);    // (B, T, C)
@@ -179,12 +188,14 @@ static void run_forward(struct swin *swin, const uint8_t *pixels, int B, float *
         if (stage > first) merge_patches(swin, stage - 1, stage, B); // (B, T/4, 2C)
         h = act_batch(stage->h, B);
         for (int b = 0; b < stage->depth; b++, layer++) {
+            read_stream(swin, h, &stream);
             if (swin->config.version == 1)
                 run_block_v1(swin, stage, layer, capture, B); // (B, T, C)
             else
                 run_block_v2(swin, stage, layer, capture, B);                  // (B, T, C)
             if (tokens_wanted(taps, layer)) backend_read(be, h, taps->tokens); // (B, T, C)
         }
+        read_stream(swin, h, &stream);
     }
     op_layernorm(be, swin->norm, h, NULL, n);                       // (B, T, C)
     if (tokens_wanted(taps, -1)) backend_read(be, n, taps->tokens); // (B, T, C)

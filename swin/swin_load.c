@@ -33,6 +33,7 @@ struct loader {
     float *bias;
     float *scales;  /* of a quantised weight's rows, as many as the bias has */
     float *table;   /* (H, N) or (N, H): a bias table for the window run */
+    bool backward;  /* swin_options' */
     enum status st; /* the device's first refusal; reading goes on */
 };
 
@@ -135,7 +136,8 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
                                .weight = ld->weight,
                                .bias = has_bias ? ld->bias : NULL,
                                .scales = scales,
-                               .rows = rows};
+                               .rows = rows,
+                               .backward = ld->backward};
     snprintf(full, sizeof full, "%s%s", ld->prefix, name);
     if (going(ld)) ld->st = linear_load(ld->swin->backend, &spec, &linear);
     return linear;
@@ -357,8 +359,8 @@ static enum status make_blocks(struct swin *swin) {
 }
 
 /* Every tensor of the file, once. A fault of the file is said before a refusal of the device. */
-static enum status load_parameters(struct swin *swin, struct h5 *file) {
-    struct loader ld = {.swin = swin};
+static enum status load_parameters(struct swin *swin, struct h5 *file, bool backward) {
+    struct loader ld = {.swin = swin, .backward = backward};
     char sentence[1024];
     enum status st, closed;
     bool asked;
@@ -384,7 +386,7 @@ enum status swin_load(struct swin *swin, struct h5 *file, const struct swin_opti
     TRY_OUT(swin_config_read(file, &swin->config));
     TRY_OUT(set_sizes(swin, options, h5_name(file)));
     TRY_OUT(make_blocks(swin));
-    TRY_OUT(load_parameters(swin, file));
+    TRY_OUT(load_parameters(swin, file, options->backward));
     TRY_OUT(swin_plan(swin, options->max_batch));
 out:
     if (st != ST_OK) swin_release(swin);

@@ -69,6 +69,7 @@ struct vit_options {
     int image_h, image_w; /* 0 = the model's own */
     int max_batch;        /* >= 1; the workspace grows with it (vit_plan) */
     float mean[3], std[3];
+    bool backward; /* for vit_gradient: weights take twice the memory */
 };
 
 /*
@@ -91,6 +92,7 @@ struct vit_taps {
     int layer;
     float *tokens; /* (B, T, C): after block `layer`; -1: with `norm` applied, if there is one */
     float *pooled; /* (B, C): what the head reads (with fc_norm); distilled: the two's mean */
+    float *stream; /* (L+1, B, T, C): what each block reads, and what the last leaves */
     const struct capture *capture; /* attention probabilities; of vit_attention_shape */
 };
 
@@ -128,6 +130,43 @@ void vit_rollout_steps(const struct vit *vit, bool head_rows, struct rollout_ste
  * one. Of pool "map": the mean of the patches too, which the pool's own probabilities refine.
  */
 void vit_head_row(const struct vit *vit, double *row);
+
+/* ---- gradients (vit_gradient.c) -------------------------------------------------------------- */
+
+/*
+ * A class's relevance: max(0, P * d logit / d P) of the probabilities P of each layer
+ * (kernels/backward.h), by a backward pass from the head to the lowest layer that is wanted. Blocks
+ * are computed anew from what each read, one at a time.
+ */
+struct vit_gradient {
+    struct vit *vit; /* the caller's, loaded with `backward`, on a CPU */
+    int classes;     /* scalars of a pass at most */
+    float *stream;   /* host (L+1, T, C) */
+    float *host;     /* of what is written to the device: zeros between calls */
+    struct arena workspace;
+    struct act x, mid, n, a; /* (1, T, C) a block's input, behind its attention, normed, attended */
+    struct act qkv, qk;      /* (1, T, 3C), (1, T, 2C): query and key as normed */
+    struct act f;            /* (1, T, F), SwiGLU (1, T, 2F): in front of the activation */
+    struct act probs;        /* (1, H*T, T) */
+    struct act dh, dn;       /* (classes, T, C) of the stream, of what a linear reads */
+    struct act df, dg;       /* (classes, T, F) behind and, like f, in front of the activation */
+    struct act dqkv, dprobs; /* (classes, T, 3C), (classes, H*T, T) */
+    struct act c, dc;        /* (1, 1, C), (classes, 1, C or, distilled, 2C) what the head reads */
+    struct act dlogits;      /* (classes, 1, K) */
+};
+
+/* ST_USAGE: a model without classes; ST_DEVICE: on a GPU. On failure *out is released. */
+enum status vit_gradient_open(struct vit_gradient *out, struct vit *vit, int classes) MUST_CHECK;
+void vit_gradient_release(struct vit_gradient *gradient); /* works on a zeroed struct, and twice */
+
+/*
+ * pixels (image_h, image_w, 3) -> the relevance of `count` classes to capture->take, in place of
+ * the probabilities of images [capture->first, capture->first + count), from the last layer wanted
+ * (the pool) to the first. No class's order or company changes its bits.
+ */
+enum status vit_gradient_run(struct vit_gradient *gradient, const uint8_t *pixels,
+                             const int *classes, int count,
+                             const struct capture *capture) MUST_CHECK;
 
 /*
  * Multiply-adds of one image at the size run: linears, attention products, patch embedding, head.

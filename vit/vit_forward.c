@@ -6,9 +6,9 @@
  * Called by tools/model.c through vit_forward, and once by vit_load through vit_plan with nothing
  * computed. The order of ops follows timm's VisionTransformer (timm/models/vision_transformer.py).
  */
-#include "vit/vit.h"
-
 #include <math.h>
+
+#include "vit/vit_pass.h"
 
 /* ---- the workspace --------------------------------------------------------------------------- */
 
@@ -47,17 +47,34 @@ static bool tokens_wanted(const struct vit_taps *taps, int layer) {
     return taps && taps->tokens && taps->layer == layer;
 }
 
+/* The stream in front of block `layer`, or behind the last. */
+static void read_stream(struct vit *vit, struct act h, const struct vit_taps *taps, int layer) {
+    const size_t floats = (size_t)h.batch * (size_t)h.tokens * (size_t)h.channels;
+    if (taps && taps->stream) backend_read(vit->backend, h, taps->stream + (size_t)layer * floats);
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* The rows of a (B, T, C) that the head reads: class (and distillation) token, or the patches. */
-static struct act head_rows(const struct vit *vit, struct act x) {
+struct act vit_head_rows(const struct vit *vit, struct act x) {
     if (vit->config.pool == POOL_TOKEN) return act_rows(x, 0, vit->config.dist_token ? 2 : 1);
     return act_rows(x, vit->prefix, vit->patches);
 }
 
-static enum epilogue hidden_epilogue(const struct vit_config *config) {
-    if (config->activation == ACT_GELU_TANH) return EPILOGUE_GELU_TANH;
-    return config->activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
+enum epilogue vit_hidden_epilogue(const struct vit *vit, bool pool) {
+    if (vit->config.swiglu && !pool) return EPILOGUE_SWIGLU;
+    if (vit->config.activation == ACT_GELU_TANH) return EPILOGUE_GELU_TANH;
+    return vit->config.activation == ACT_QUICK_GELU ? EPILOGUE_QUICK_GELU : EPILOGUE_GELU;
+}
+
+struct attention vit_attention(const struct vit *vit, int layer) {
+    const int D = vit->config.dim / vit->config.heads;
+    return (struct attention){.heads = vit->config.heads,
+                              .head_dim = D,
+                              .scale = 1.0f / sqrtf((float)D),
+                              .grid_h = vit->grid_h,
+                              .grid_w = vit->grid_w,
+                              .prefix = vit->prefix,
+                              .bias = layer < vit->config.depth ? vit->blocks[layer].bias : NULL};
 }
 
 /*
@@ -73,16 +90,18 @@ static void attend(struct vit *vit, const struct attention *attention, int layer
     bool done = false;
     if (capture_wants(capture, layer))
         done = capture_attention(vit->backend, &vit->room, capture, layer, &shape, attention,
-                                 head ? head_rows(vit, q) : q, k, v, head ? head_rows(vit, a) : a);
+                                 head ? vit_head_rows(vit, q) : q, k, v,
+                                 head ? vit_head_rows(vit, a) : a);
     if (!done || head == all_rows)
-        op_attention(vit->backend, attention, all_rows ? q : head_rows(vit, q), k, v,
-                     all_rows ? a : head_rows(vit, a));
+        op_attention(vit->backend, attention, all_rows ? q : vit_head_rows(vit, q), k, v,
+                     all_rows ? a : vit_head_rows(vit, a));
 }
 
 /* x (B, N, C) -> c (B, 1, C): the latent attends to x, then c + mlp(norm(c)). x is overwritten. */
-static void attn_pool(struct vit *vit, const struct attention *heads, const struct capture *capture,
-                      struct act x, struct act c) {
+static void attn_pool(struct vit *vit, const struct capture *capture, struct act x, struct act c) {
     const struct vit_attn_pool *pool = &vit->pool;
+    const struct attention heads = vit_attention(vit, vit->config.depth);
+    const enum epilogue mlp = vit_hidden_epilogue(vit, true);
     const int B = x.batch, N = x.tokens, C = x.channels;
     struct backend *be = vit->backend;
     struct act q = act_batch(vit->query, B);
@@ -91,12 +110,12 @@ static void attn_pool(struct vit *vit, const struct attention *heads, const stru
     struct act a = act_rows(act_batch(vit->a, B), 0, 1), n = a;
     struct act f = act_rows(act_batch(vit->f, B), 0, 1);
 
-    op_linear(be, pool->kv, EPILOGUE_NONE, x, NULL, kv);                 // (B, N, 2C)
-    attend(vit, heads, vit->config.depth, capture, q, k, v, a, true);    // (B, 1, C)
-    op_linear(be, pool->proj, EPILOGUE_NONE, a, NULL, c);                // (B, 1, C)
-    op_layernorm(be, pool->norm, c, NULL, n);                            // (B, 1, C)
-    op_linear(be, pool->fc1, hidden_epilogue(&vit->config), n, NULL, f); // (B, 1, F)
-    op_linear(be, pool->fc2, EPILOGUE_NONE, f, &c, c);                   // (B, 1, C) + residual
+    op_linear(be, pool->kv, EPILOGUE_NONE, x, NULL, kv);               // (B, N, 2C)
+    attend(vit, &heads, vit->config.depth, capture, q, k, v, a, true); // (B, 1, C)
+    op_linear(be, pool->proj, EPILOGUE_NONE, a, NULL, c);              // (B, 1, C)
+    op_layernorm(be, pool->norm, c, NULL, n);                          // (B, 1, C)
+    op_linear(be, pool->fc1, mlp, n, NULL, f);                         // (B, 1, F)
+    op_linear(be, pool->fc2, EPILOGUE_NONE, f, &c, c);                 // (B, 1, C) + residual
 }
 
 /*
@@ -105,17 +124,11 @@ static void attn_pool(struct vit *vit, const struct attention *heads, const stru
  */
 static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *logits,
                         const struct vit_taps *taps) {
-    const int C = vit->config.dim, D = C / vit->config.heads, last = vit->config.depth - 1;
-    const bool all_rows =
-        vit->config.pool != POOL_TOKEN || tokens_wanted(taps, -1) || tokens_wanted(taps, last);
+    const int C = vit->config.dim, last = vit->config.depth - 1;
+    const bool all_rows = vit->config.pool != POOL_TOKEN || tokens_wanted(taps, -1) ||
+                          tokens_wanted(taps, last) || (taps && taps->stream);
     const struct capture *capture = taps ? taps->capture : NULL;
-    const enum epilogue mlp = vit->config.swiglu ? EPILOGUE_SWIGLU : hidden_epilogue(&vit->config);
-    const struct attention heads = {.heads = vit->config.heads,
-                                    .head_dim = D,
-                                    .scale = 1.0f / sqrtf((float)D),
-                                    .grid_h = vit->grid_h,
-                                    .grid_w = vit->grid_w,
-                                    .prefix = vit->prefix};
+    const enum epilogue mlp = vit_hidden_epilogue(vit, false);
     struct backend *be = vit->backend;
     struct act tok = act_batch(vit->tok, B), h = act_batch(vit->h, B), n = act_batch(vit->n, B);
     struct act qkv = act_batch(vit->qkv, B), a = act_batch(vit->a, B), f = act_batch(vit->f, B);
@@ -128,18 +141,18 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     if (vit->norm_pre) op_layernorm(be, vit->norm_pre, h, NULL, h); // (B, T, C)
     for (int l = 0; l <= last; l++) {
         const struct vit_block *block = &vit->blocks[l];
-        struct attention attention = heads;
-        attention.bias = block->bias;
+        const struct attention attention = vit_attention(vit, l);
+        read_stream(vit, h, taps, l);
         op_layernorm(be, block->norm1, h, NULL, n);                     // (B, T, C)
         op_linear(be, block->qkv, EPILOGUE_NONE, n, NULL, qkv);         // (B, T, 3C)
         if (block->q_norm) op_layernorm(be, block->q_norm, q, NULL, q); // (B, T, C), per head
         if (block->k_norm) op_layernorm(be, block->k_norm, k, NULL, k); // (B, T, C), per head
         attend(vit, &attention, l, capture, q, k, v, a, l < last || all_rows); // (B, T, C)
         if (l == last && !all_rows) { // from here on T = 1 or 2
-            a = head_rows(vit, a);
-            h = head_rows(vit, h);
-            n = head_rows(vit, n);
-            f = head_rows(vit, f);
+            a = vit_head_rows(vit, a);
+            h = vit_head_rows(vit, h);
+            n = vit_head_rows(vit, n);
+            f = vit_head_rows(vit, f);
         }
         op_linear(be, block->proj, EPILOGUE_NONE, a, &h, h);           // (B, T, C) + residual
         op_layernorm(be, block->norm2, h, NULL, n);                    // (B, T, C)
@@ -147,13 +160,14 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
         op_linear(be, block->fc2, EPILOGUE_NONE, f, &h, h);            // (B, T, C) + residual
         if (tokens_wanted(taps, l)) backend_read(be, h, taps->tokens); // (B, T, C)
     }
+    read_stream(vit, h, taps, last + 1);
     if (tokens_wanted(taps, -1)) {
         if (vit->norm) op_layernorm(be, vit->norm, h, NULL, n); // (B, T, C)
         backend_read(be, vit->norm ? n : h, taps->tokens);      // (B, T, C)
     }
     if (vit->config.pool == POOL_NONE) return;
 
-    seen = all_rows ? head_rows(vit, h) : h;         // (B, R, C)
+    seen = all_rows ? vit_head_rows(vit, h) : h;     // (B, R, C)
     n = front(act_batch(vit->n, B), seen.tokens, C); // (B, R, C)
     if (vit->norm) {
         op_layernorm(be, vit->norm, seen, NULL, n); // (B, R, C)
@@ -162,7 +176,7 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     if (vit->config.pool != POOL_MAP)
         op_mean(be, seen, c); // (B, 1, C), a copy where R = 1
     else
-        attn_pool(vit, &heads, capture, seen, c);                 // (B, 1, C)
+        attn_pool(vit, capture, seen, c);                         // (B, 1, C)
     if (vit->fc_norm) op_layernorm(be, vit->fc_norm, c, NULL, c); // (B, 1, C)
     if (taps && taps->pooled) backend_read(be, c, taps->pooled);  // (B, C)
     if (!logits || !vit->head) return;

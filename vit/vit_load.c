@@ -25,6 +25,7 @@ struct loader {
     float *bias;
     float *scales;  /* of a quantised weight's rows, as many as the bias has */
     float *gamma;   /* (C) LayerScale, or the latent */
+    bool backward;  /* vit_options' */
     enum status st; /* the device's first refusal; reading goes on */
 };
 
@@ -121,7 +122,8 @@ static struct linear *pack(struct loader *ld, const char *name, int out, int in,
                                .weight = ld->weight,
                                .bias = has_bias ? ld->bias : NULL,
                                .scales = scales,
-                               .rows = rows};
+                               .rows = rows,
+                               .backward = ld->backward};
     snprintf(full, sizeof full, "%s%s", ld->prefix, name);
     if (going(ld)) ld->st = linear_load(ld->vit->backend, &spec, &linear);
     return linear;
@@ -395,8 +397,8 @@ static enum status set_sizes(struct vit *vit, const struct vit_options *options,
 }
 
 /* Every tensor of the file, once. A fault of the file is said before a refusal of the device. */
-static enum status load_parameters(struct vit *vit, struct h5 *file) {
-    struct loader ld = {.vit = vit};
+static enum status load_parameters(struct vit *vit, struct h5 *file, bool backward) {
+    struct loader ld = {.vit = vit, .backward = backward};
     char sentence[1024];
     enum status st, closed;
     bool asked;
@@ -428,7 +430,7 @@ enum status vit_load(struct vit *vit, struct h5 *file, const struct vit_options 
     if (vit->config.pool == POOL_MAP)
         vit->pool.query = mem_zalloc((size_t)vit->config.dim, sizeof(float));
     if (!vit->blocks || (vit->config.pool == POOL_MAP && !vit->pool.query)) TRY_OUT(ST_NOMEM);
-    TRY_OUT(load_parameters(vit, file));
+    TRY_OUT(load_parameters(vit, file, options->backward));
     TRY_OUT(vit_plan(vit, options->max_batch));
 out:
     if (st != ST_OK) vit_release(vit);
