@@ -126,7 +126,15 @@ void rollout_work_release(struct rollout_work *work) {
     *work = (struct rollout_work){0};
 }
 
-/* next += mass times a query's row of M, p its fused probabilities. */
+/* next += mass times a query's row of M = I + A. */
+static void spread_relevance(double mass, int query, const float *p, const int *token, int keys,
+                             double *next) {
+    next[query] += mass;
+    for (int j = 0; j < keys; j++)
+        if (token[j] >= 0) next[token[j]] += mass * (double)p[j];
+}
+
+/* The same of M = (a I + (1-a) A) / its rows' sums, p the query's fused probabilities. */
 static void spread(double mass, int query, const float *p, const int *token, int keys, double a,
                    double *next) {
     double sum = 0, scale;
@@ -154,9 +162,16 @@ static void walk_attention(const struct rollout_step *step, const struct rollout
         for (int q = 0; q < shape->queries; q++, p += shape->keys) {
             const int query = work->token[q];
             if (query < 0 || row[query] == 0) continue;
-            if (rule->discard > 0) discard(rule, p, work->token, shape->keys, work);
-            spread(row[query], query, rule->discard > 0 ? work->kept : p, work->token, shape->keys,
-                   rule->residual, work->next);
+            const float *kept = p;
+            if (rule->discard > 0) {
+                discard(rule, p, work->token, shape->keys, work);
+                kept = work->kept;
+            }
+            if (rule->relevance)
+                spread_relevance(row[query], query, kept, work->token, shape->keys, work->next);
+            else
+                spread(row[query], query, kept, work->token, shape->keys, rule->residual,
+                       work->next);
         }
     }
 }

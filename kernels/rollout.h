@@ -12,7 +12,7 @@
  * looked up slot by slot with the block's own shift; a query attends to nothing outside its own.
  * Padding holds no picture: its slots' columns are left out before the rows are divided by their
  * sums, and a patch beyond an odd border gets no share. So every M is stochastic, r keeps its sum,
- * and equals the row of the dense product of the M.
+ * and equals the row of the dense product of the M. (Of relevances: M = I + A, and r grows.)
  *
  * On the host, called by tools/ with the steps that vit/vit_rollout.c or swin/swin_rollout.c list.
  */
@@ -47,6 +47,8 @@ struct rollout_rule {
                         floor(R n) smallest are zeroed, of equal ones those in front in
                         the window */
     bool keep_first; /* never the first column, the class token's */
+    bool relevance;  /* M = I + A as it is, not divided by its rows' sums (Chefer et al. 2021,
+                        equation 6): `fused` are relevances, a is not looked at */
 };
 
 /* The greatest number of tokens of any step. */

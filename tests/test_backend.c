@@ -93,10 +93,10 @@ static void test_describe(void **state) {
 static void test_load_refusals(void **state) {
     static const float one[1] = {1};
     static const struct linear_spec linears[] = {
-        {"none", 0, 1, one, NULL, NULL, 1},
-        {"none", 1, 0, one, NULL, NULL, 1},
-        {"none", -4, 1, one, NULL, NULL, 1},
-        {"none", 1, 1, NULL, NULL, NULL, 1},
+        {"none", 0, 1, one, NULL, NULL, 1, false},
+        {"none", 1, 0, one, NULL, NULL, 1, false},
+        {"none", -4, 1, one, NULL, NULL, 1, false},
+        {"none", 1, 1, NULL, NULL, NULL, 1, false},
     };
     static const struct norm_spec norms[] = {
         {0, 1e-6f, false, NULL, NULL}, {4, NAN, false, NULL, NULL}, {4, -1, false, NULL, NULL}};

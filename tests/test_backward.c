@@ -345,7 +345,7 @@ static void test_linear(void **state) {
     }
 }
 
-/* Every number goes back to where op_patch_merge took it from; the zeros beyond a border nowhere. */
+/* Every number goes back to where op_patch_merge took it from; zeros beyond a border nowhere. */
 static void test_patch_merge(void **state) {
     static const int maps[][2] = {{4, 6}, {3, 5}, {1, 1}, {1, 4}, {5, 2}};
     enum { C = 3 };

@@ -13,8 +13,13 @@ struct kept {
     float *values;
 };
 
-static bool is_rollout(const struct attention_maps *a) {
-    return a->options.method == ATTENTION_ROLLOUT;
+static bool is_gradient(const struct attention_maps *a) {
+    return a->options.method == ATTENTION_GRADIENT;
+}
+
+/* Whether layers are walked through, to one map. */
+static bool walks(const struct attention_maps *a) {
+    return a->options.method != ATTENTION_RAW;
 }
 
 static bool all_queries(const struct attention_maps *a) {
@@ -23,12 +28,12 @@ static bool all_queries(const struct attention_maps *a) {
 
 /* Whether the chosen heads become one. */
 static bool fuses(const struct attention_maps *a) {
-    return is_rollout(a) || a->options.heads.kind == HEADS_FUSED;
+    return walks(a) || a->options.heads.kind == HEADS_FUSED;
 }
 
 /* The pool's own probabilities say what the head reads of the last block. */
 static bool uses_pool(const struct attention_maps *a) {
-    return is_rollout(a) && a->options.focus.query == QUERY_HEAD && a->depth > a->model->depth;
+    return walks(a) && a->options.focus.query == QUERY_HEAD && a->depth > a->model->depth;
 }
 
 /* ---- what a model has ------------------------------------------------------------------------ */
@@ -57,7 +62,7 @@ static enum status check_query(const struct attention_maps *a) {
     const enum attention_query query = a->options.focus.query;
     if (query == QUERY_CLS && !a->model->class_token)
         return fail(ST_USAGE, "option --query cls: the model has no class token");
-    if (query == QUERY_HEAD && !is_rollout(a) && a->depth > a->model->depth)
+    if (query == QUERY_HEAD && !walks(a) && a->depth > a->model->depth)
         return fail(ST_USAGE, "option --query head: this model's head reads by an attention of its "
                               "own, not one token; say mean, all or X,Y");
     return ST_OK;
@@ -67,12 +72,12 @@ static enum status check_query(const struct attention_maps *a) {
 static void choose_layers(struct attention_maps *a) {
     const struct attention_options *o = &a->options;
     for (int l = 0; l < a->model->depth; l++)
-        a->wanted[l] = is_rollout(a) ? l >= o->start_layer : o->layers.count == 0;
-    for (int i = 0; i < o->layers.count && !is_rollout(a); i++)
+        a->wanted[l] = walks(a) ? l >= o->start_layer : o->layers.count == 0;
+    for (int i = 0; i < o->layers.count && !walks(a); i++)
         if (o->layers.value[i] < a->model->depth) a->wanted[o->layers.value[i]] = true;
     if (uses_pool(a)) a->wanted[a->model->depth] = true;
-    a->capture.head_rows =
-        !o->whole && (o->focus.query == QUERY_HEAD || o->focus.query == QUERY_CLS);
+    a->capture.head_rows = !o->whole && !is_gradient(a) &&
+                           (o->focus.query == QUERY_HEAD || o->focus.query == QUERY_CLS);
     a->capture.layers = a->wanted;
 }
 
@@ -153,7 +158,7 @@ static void take(void *context, const struct captured *got) {
         const int i = got->first + b;
         const float *probs = got->probs + (size_t)b * floats;
         float *values = kept->values + (size_t)i * kept->floats;
-        if (is_rollout(a) || all_queries(a))
+        if (walks(a) || all_queries(a))
             keep_matrices(a, kept, probs, values);
         else
             keep_map(a, kept, i, probs, values);
@@ -176,7 +181,7 @@ static enum status open_layer(struct attention_maps *a, int layer) {
     kept->heads = fuses(a)                              ? 1
                   : a->options.heads.kind == HEADS_LIST ? a->options.heads.list.count
                                                         : shape->heads;
-    kept->floats = is_rollout(a) || all_queries(a)
+    kept->floats = walks(a) || all_queries(a)
                        ? attention_shape_head_floats(shape)
                        : (size_t)shape->map.grid_h * (size_t)shape->map.grid_w;
     kept->floats *= (size_t)kept->heads;
@@ -194,21 +199,24 @@ static void group_layers(struct attention_maps *a) {
         if (first) a->groups[a->group_count++][0] = i;
         a->groups[a->group_count - 1][1]++;
     }
-    if (is_rollout(a)) a->group_count = 1;
+    if (walks(a)) a->group_count = is_gradient(a) ? a->classes.count : 1;
 }
 
 static void describe_array(const struct attention_maps *a, int n, struct attention_array *out) {
     static const char *const maps[] = {"layer", "head", "y", "x"};
     static const char *const matrices[] = {"layer", "head", "query", "key"};
-    const int layer = is_rollout(a) ? 0 : a->order[a->groups[n][0]];
+    const int layer = walks(a) ? 0 : a->order[a->groups[n][0]];
     const struct attention_shape shape = model_attention_shape(a->model, layer, false);
     const size_t tokens = (size_t)attention_shape_tokens(&shape);
     *out =
         (struct attention_array){.dims = {1, 1, (size_t)shape.map.grid_h, (size_t)shape.map.grid_w},
-                                 .lead = is_rollout(a) ? 2 : all_queries(a),
+                                 .lead = walks(a) ? 2 : all_queries(a),
+                                 .class = is_gradient(a) ? a->class[n] : -1,
                                  .values = a->out};
     memcpy(out->axes, all_queries(a) ? matrices : maps, sizeof maps);
-    if (is_rollout(a)) return;
+    if (is_gradient(a) && a->classes.count > 1)
+        snprintf(out->name, sizeof out->name, "class%d", out->class);
+    if (walks(a)) return;
     out->dims[0] = (size_t)a->groups[n][1];
     out->dims[1] = (size_t)a->layers[layer].heads;
     out->layers = a->order + a->groups[n][0];
@@ -236,12 +244,14 @@ static enum status open_results(struct attention_maps *a) {
     a->out = mem_zalloc(largest, sizeof *a->out);
     a->kept_bytes += largest * sizeof *a->out;
     a->row = mem_zalloc(most, sizeof *a->row);
+    a->carried = mem_zalloc(most, sizeof *a->carried);
     a->weights = mem_zalloc(batch * most, sizeof *a->weights);
     a->rows = mem_zalloc(batch * most, sizeof *a->rows);
     a->tokens = mem_zalloc(batch * most, sizeof *a->tokens);
     a->point = mem_zalloc(batch, sizeof *a->point);
-    if (!a->out || !a->row || !a->weights || !a->rows || !a->tokens || !a->point) return ST_NOMEM;
-    if (!is_rollout(a)) return ST_OK;
+    if (!a->out || !a->row || !a->carried || !a->weights || !a->rows || !a->tokens || !a->point)
+        return ST_NOMEM;
+    if (!walks(a)) return ST_OK;
     a->step_count = model_rollout_count(a->model);
     a->steps = mem_zalloc((size_t)a->step_count, sizeof *a->steps);
     if (!a->steps) return ST_NOMEM;
@@ -249,9 +259,17 @@ static enum status open_results(struct attention_maps *a) {
     return rollout_work_init(&a->work, a->steps, a->step_count);
 }
 
+static enum status open_gradient(struct attention_maps *a) {
+    const char *classes = a->options.classes;
+    TRY(class_list_find(classes ? classes : "top", a->model, &a->classes));
+    a->batch = a->classes.count;
+    return model_gradient_open(&a->gradient, a->options.backward, a->batch);
+}
+
 static enum status open_all(struct attention_maps *a) {
     const size_t depth = (size_t)a->depth;
     int heads = 1;
+    if (is_gradient(a)) TRY(open_gradient(a));
     a->wanted = mem_zalloc(depth, sizeof *a->wanted);
     a->layers = mem_zalloc(depth, sizeof *a->layers);
     a->groups = mem_zalloc(depth, sizeof *a->groups);
@@ -295,6 +313,8 @@ void attention_release(struct attention_maps *a) {
     mem_free(a->layers);
     mem_free(a->steps);
     mem_free(a->row);
+    mem_free(a->carried);
+    model_gradient_release(&a->gradient);
     mem_free(a->weights);
     mem_free(a->rows);
     mem_free(a->tokens);
@@ -339,20 +359,43 @@ static void start_row(struct attention_maps *a, int i) {
                 .values[(size_t)i * a->layers[a->depth - 1].floats + (size_t)p];
 }
 
-static enum status compute_rollout(struct attention_maps *a, int i) {
-    const struct attention_options *o = &a->options;
-    const struct rollout_rule rule = {
-        .residual = o->residual, .discard = o->discard, .keep_first = a->model->class_token};
+/* The steps with what is kept of image i (-1: nothing, so that each is M = I), from the last. */
+static void walk(struct attention_maps *a, int i, const struct rollout_rule *rule, double *row) {
     for (int s = 0; s < a->step_count; s++) {
         const int layer = a->steps[s].layer;
-        const struct kept *kept = layer < 0 ? NULL : &a->layers[layer];
+        const struct kept *kept = layer < 0 || i < 0 ? NULL : &a->layers[layer];
         a->steps[s].fused = kept && kept->values ? kept->values + (size_t)i * kept->floats : NULL;
     }
+    rollout_walk(a->steps, a->step_count, rule, &a->work, row);
+}
+
+static enum status compute_rollout(struct attention_maps *a, int i) {
+    const struct attention_options *o = &a->options;
+    const struct rollout_rule rule = {.residual = o->residual,
+                                      .discard = o->discard,
+                                      .keep_first = a->model->class_token,
+                                      .relevance = is_gradient(a)};
     start_row(a, i);
-    rollout_walk(a->steps, a->step_count, &rule, &a->work, a->row);
-    if (!rollout_map(&a->steps[0].shape, a->row, a->out))
-        return fail(ST_FORMAT, "the rollout leaves nothing on its patches");
-    return ST_OK;
+    memcpy(a->carried, a->row, (size_t)a->most * sizeof *a->row);
+    walk(a, i, &rule, a->row);
+    if (is_gradient(a) && !uses_pool(a)) { // the pool's own row is relevance already
+        walk(a, -1, &rule, a->carried);
+        for (int t = 0; t < a->most; t++)
+            a->row[t] = a->row[t] > a->carried[t] ? a->row[t] - a->carried[t] : 0;
+    }
+    if (rollout_map(&a->steps[0].shape, a->row, a->out)) return ST_OK;
+    if (is_gradient(a))
+        return fail(ST_FORMAT, "no attention to its patches speaks for class %d", a->class[i]);
+    return fail(ST_FORMAT, "the rollout leaves nothing on its patches");
+}
+
+enum status attention_relevance(struct attention_maps *a, const struct pipeline_item *item,
+                                const uint8_t *pixels, const float *logits) {
+    if (!all_finite(logits, (size_t)a->model->classes)) return fail(ST_FORMAT, "%s", NOT_FINITE);
+    for (int i = 0; i < a->batch; i++)
+        TRY(attention_place(a, i, item));
+    class_list_of(&a->classes, logits, a->model->classes, a->class);
+    return model_gradient_run(&a->gradient, pixels, a->class, a->batch, &a->capture);
 }
 
 /* out (heads, T, T or slots) = a layer's matrices, those of windows token by token. */
@@ -383,8 +426,8 @@ size_t attention_array_elements(const struct attention_array *array) {
 
 enum status attention_compute(struct attention_maps *a, int i, int n, struct attention_array *out) {
     describe_array(a, n, out);
-    if (is_rollout(a)) TRY(compute_rollout(a, i));
-    for (size_t l = 0; !is_rollout(a) && l < out->dims[0]; l++) {
+    if (walks(a)) TRY(compute_rollout(a, is_gradient(a) ? n : i));
+    for (size_t l = 0; !walks(a) && l < out->dims[0]; l++) {
         const struct kept *kept = &a->layers[out->layers[l]];
         if (all_queries(a))
             spread_windows(a, i, kept, out->values);

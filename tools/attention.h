@@ -7,14 +7,22 @@
  *
  * While the pass runs, of each layer is kept what the method needs: of a rollout the fused
  * probabilities (W, queries, keys), of raw maps a map a head, of all queries the chosen heads.
+ *
+ * The gradient method needs the logits of a pass, not its probabilities; then, image by image,
+ * attention_relevance in front of attention_compute.
  */
 #ifndef TOOLS_ATTENTION_H
 #define TOOLS_ATTENTION_H
 
+#include "tools/class_list.h"
 #include "tools/model.h"
 #include "tools/pipeline.h"
 
-enum attention_method { ATTENTION_ROLLOUT, ATTENTION_RAW };
+/*
+ * rollout: kernels/rollout.h of the probabilities. gradient: of the relevances of a class, less
+ * what only the residual stream carried. raw: what the softmax gave.
+ */
+enum attention_method { ATTENTION_ROLLOUT, ATTENTION_RAW, ATTENTION_GRADIENT };
 extern const char *const attention_methods[]; /* ends with NULL */
 
 enum attention_query { QUERY_HEAD, QUERY_CLS, QUERY_MEAN, QUERY_PIXEL, QUERY_ALL };
@@ -44,9 +52,11 @@ struct attention_options {
         enum attention_query query;
         double x, y; /* QUERY_PIXEL: of the upright picture */
     } focus;
-    double discard, residual; /* rollout */
-    int start_layer;          /* rollout */
+    double discard, residual; /* rollout; discard of gradient too */
+    int start_layer;          /* rollout, gradient */
+    const char *classes; /* gradient, page: class_list_find; NULL: the most likely one or two */
     /* Not a user's: */
+    struct model *backward; /* gradient: the model on a CPU, opened with model_options.backward */
     bool whole; /* the pass is shared with maps of all queries: no layer's rows may be left out */
     bool slots; /* QUERY_ALL: keys are the slots of a query's window, not the whole map's tokens */
 };
@@ -71,6 +81,7 @@ void attention_show_query(const void *field, char *text, size_t size);
  * What an image gives. Always four dims; the first `lead` are of size 1 and left out of the array's
  * shape:
  *   rollout           (h, w)                   name ""
+ *   gradient          (h, w), one a class      name "", of several classes "class281"
  *   raw               (layers, heads, h, w)    name "", of a Swin "stage2"
  *   raw, all queries  (heads, tokens, tokens)  name "layer3"; by slots (heads, tokens, keys of
  *                     attention_shape), 0 where a slot is padding
@@ -82,6 +93,7 @@ struct attention_array {
     int lead;
     const int *layers; /* (dims[0]): their numbers */
     const int *heads;  /* (dims[1]): their numbers; NULL = fused */
+    int class;         /* gradient: its number; else -1 */
     float *values;     /* until the next attention_compute */
 };
 size_t attention_array_elements(const struct attention_array *array);
@@ -89,7 +101,7 @@ size_t attention_array_elements(const struct attention_array *array);
 struct attention_maps {
     const struct model *model;
     struct attention_options options;
-    int batch;
+    int batch;           /* images of a pass; of gradient the classes of an image */
     int depth;           /* layers that can be captured */
     int most;            /* tokens, or slots of a window, of any layer */
     bool *wanted;        /* (depth) */
@@ -109,6 +121,11 @@ struct attention_maps {
     int count;
     int *heads; /* (most heads) numbers for struct attention_array */
     float *out; /* the largest array */
+    /* Gradient: */
+    struct class_list classes;
+    int class[CLASS_LIST]; /* (classes.count) of the image at hand */
+    struct model_gradient gradient;
+    double *carried; /* (most) what only the residual stream carries */
     /* Of a pass, for a person: what this struct keeps; one layer's probabilities on the devices. */
     size_t kept_bytes, pass_bytes;
 };
@@ -128,8 +145,15 @@ void attention_release(struct attention_maps *attention); /* works on a zeroed s
 enum status attention_place(struct attention_maps *attention, int i,
                             const struct pipeline_item *item) MUST_CHECK;
 
+/*
+ * Gradient: the image whose arrays are computed next: pixels (height, width, 3), logits (K) of a
+ * pass. ST_FORMAT where they are not finite; ST_USAGE as attention_place, which is not called.
+ */
+enum status attention_relevance(struct attention_maps *attention, const struct pipeline_item *item,
+                                const uint8_t *pixels, const float *logits) MUST_CHECK;
+
 int attention_arrays(const struct attention_maps *attention);
-/* Array `n` of the pass's image i. ST_FORMAT where its numbers are not finite, or none are left. */
+/* Array `n` of the pass's image i (gradient: of the image at hand). ST_FORMAT where its numbers are not finite, or none are left. */
 enum status attention_compute(struct attention_maps *attention, int i, int n,
                               struct attention_array *out) MUST_CHECK;
 

@@ -2,9 +2,10 @@
  * attention_files: see attention_files.h.
  *
  *   npy  an array a file: STEM.npy, of a Swin's raw maps STEM.stage2.npy, of matrices
- *        STEM.layer3.npy
+ *        STEM.layer3.npy, of several classes STEM.class281.npy
  *   h5   all arrays in one file, datasets named like the method, the stage or the layer
- *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value
+ *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value, of
+ *        a gradient class,y,x,value
  *
  * pictures (attention_pictures.h), and one page for all images (attention_page.h).
  */
@@ -30,10 +31,19 @@ struct attention_look attention_look_defaults(void) {
 
 void attention_tell_memory(const struct attention_maps *maps, size_t kept, int layers) {
     const double mib = 1.0 / (1 << 20);
-    cli_say("memory beside the model's, for passes of %d image%s: %.1f MiB for a layer's "
-            "probabilities, %.1f MiB for what is kept of %d layer%s",
-            maps->batch, maps->batch == 1 ? "" : "s", mib * (double)maps->pass_bytes,
-            mib * (double)kept, layers, layers == 1 ? "" : "s");
+    const bool gradient = maps->options.method == ATTENTION_GRADIENT;
+    char more[80] = "";
+    if (gradient)
+        snprintf(more, sizeof more, ", %.1f MiB for gradients and the weights they take",
+                 mib * (double)maps->gradient.bytes);
+    cli_say("memory beside the model's, for passes of %d %s%s: %.1f MiB for a layer's "
+            "probabilities, %.1f MiB for what is kept of %d layer%s%s",
+            maps->batch, gradient ? "class" : "image",
+            maps->batch == 1 ? ""
+            : gradient       ? "es"
+                             : "s",
+            mib * (double)maps->pass_bytes, mib * (double)kept, layers, layers == 1 ? "" : "s",
+            more);
 }
 
 /* ---- npy ------------------------------------------------------------------------------------- */
@@ -83,6 +93,7 @@ static enum status fill_h5(const struct attention_file *file, struct h5 *h5) {
         TRY(attention_compute(file->maps, file->image, n, &array));
         snprintf(name, sizeof name, "/%s", array.name[0] ? array.name : method);
         TRY(h5_write(h5, name, DT_F32, 4 - array.lead, array.dims + array.lead, array.values));
+        if (array.class >= 0) TRY(h5_set_ints(h5, name, "class", 1, &array.class));
         if (array.lead < 2) TRY(h5_set_ints(h5, name, "layers", (int)array.dims[0], array.layers));
         if (array.heads) TRY(h5_set_ints(h5, name, "heads", (int)array.dims[1], array.heads));
     }
@@ -127,6 +138,7 @@ static void csv_lines(const struct attention_array *array, FILE *out) {
             if (array->heads) fprintf(out, "%d", array->heads[i / inner % d[1]]);
             fputc(',', out);
         }
+        if (array->class >= 0) fprintf(out, "%d,", array->class);
         fprintf(out, "%zu,%zu,%s\n", i / d[3] % d[2], i % d[3],
                 rows_score_text(array->values[i], "%.9g", text));
     }
@@ -136,6 +148,7 @@ static enum status write_csv(const struct attention_file *file, FILE *out) {
     for (int n = 0; n < attention_arrays(file->maps); n++) {
         struct attention_array array;
         TRY(attention_compute(file->maps, file->image, n, &array));
+        if (n == 0 && array.class >= 0) fputs("class,", out);
         for (int axis = array.lead < 2 ? 0 : 2; n == 0 && axis < 4; axis++)
             fprintf(out, "%s,%s", array.axes[axis], axis == 3 ? "value\n" : "");
         csv_lines(&array, out);
@@ -181,7 +194,7 @@ unsigned attention_kind_named(const char *name) {
 }
 
 unsigned attention_kinds_default(enum attention_method method) {
-    return attention_kind_named(method == ATTENTION_ROLLOUT ? "overlay" : "grid");
+    return attention_kind_named(method == ATTENTION_RAW ? "grid" : "overlay");
 }
 
 bool attention_kinds_picture(unsigned kinds) {
@@ -193,8 +206,9 @@ bool attention_kinds_picture(unsigned kinds) {
 
 enum status attention_kinds_check(unsigned kinds, const struct attention_options *options) {
     const unsigned faithfulness = kinds & attention_kind_named("faithfulness");
-    if (faithfulness && options->method != ATTENTION_ROLLOUT)
-        return fail(ST_USAGE, "option --faithfulness is for --method rollout, which gives one map");
+    if (faithfulness && options->method == ATTENTION_RAW)
+        return fail(ST_USAGE,
+                    "option --faithfulness is for --method rollout and gradient: it asks one map");
     if (faithfulness && kinds & attention_kind_named("mask"))
         return fail(ST_USAGE, "option --faithfulness and a mask both write to stdout: run twice");
     for (int k = 0; attention_kinds[k].name; k++)

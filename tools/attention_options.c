@@ -4,7 +4,7 @@
 
 #include "tools/attention.h"
 
-const char *const attention_methods[] = {"rollout", "raw", NULL};
+const char *const attention_methods[] = {"rollout", "raw", "gradient", NULL};
 static const char *const fusions[] = {"mean", "max", "min", NULL};
 static const char *const queries[] = {"head", "cls", "mean", NULL, "all"}; /* enum's order */
 
@@ -91,7 +91,7 @@ void attention_show_heads(const void *field, char *text, size_t size) {
     else
         snprintf(text, size, "%s",
                  heads->kind == HEADS_FUSED ? fusions[heads->fusion]
-                                            : "mean for rollout, each for raw");
+                                            : "each for raw, else their mean");
 }
 
 void attention_show_query(const void *field, char *text, size_t size) {
@@ -104,15 +104,21 @@ void attention_show_query(const void *field, char *text, size_t size) {
 
 enum status attention_options_check(const struct attention_options *o, bool page) {
     const struct attention_options plain = attention_defaults();
-    if (o->method == ATTENTION_ROLLOUT) {
-        if (o->layers.count && !page)
-            return fail(ST_USAGE, "option --layers is for --method raw and --save html; a rollout "
-                                  "goes from --start-layer to the last");
-        if (o->focus.query == QUERY_ALL)
-            return fail(ST_USAGE, "option --query all is for --method raw; a rollout is of one");
-        return ST_OK;
-    }
-    if (o->discard != plain.discard || o->residual != plain.residual || o->start_layer)
+    const bool walks = o->method != ATTENTION_RAW;
+    if (o->classes && o->method != ATTENTION_GRADIENT && !page)
+        return fail(ST_USAGE, "option --class is for --method gradient and --save html");
+    if (o->method == ATTENTION_GRADIENT && o->residual != plain.residual)
+        return fail(ST_USAGE, "option --residual is for --method rollout: relevance is added to "
+                              "the residual stream as it is");
+    if (walks && o->layers.count && !page)
+        return fail(ST_USAGE,
+                    "option --layers is for --method raw and --save html; a %s goes "
+                    "from --start-layer to the last",
+                    attention_methods[o->method]);
+    if (walks && o->focus.query == QUERY_ALL)
+        return fail(ST_USAGE, "option --query all is for --method raw; a %s is of one",
+                    attention_methods[o->method]);
+    if (!walks && (o->discard != plain.discard || o->residual != plain.residual || o->start_layer))
         return fail(ST_USAGE, "options --discard, --residual and --start-layer are for --method "
                               "rollout: raw maps are what the softmax gave");
     return ST_OK;
@@ -124,8 +130,11 @@ void attention_options_text(const struct attention_options *o, char *text, size_
     attention_show_query(&o->focus, query, sizeof query);
     attention_show_layers(&o->layers, layers, sizeof layers);
     if (o->heads.kind == HEADS_DEFAULT)
-        snprintf(heads, sizeof heads, "%s", o->method == ATTENTION_ROLLOUT ? "mean" : "each");
-    if (o->method == ATTENTION_ROLLOUT)
+        snprintf(heads, sizeof heads, "%s", o->method == ATTENTION_RAW ? "each" : "mean");
+    if (o->method == ATTENTION_GRADIENT)
+        snprintf(text, size, "class %s, heads %s, query %s, discard %g, start layer %d",
+                 o->classes ? o->classes : "top", heads, query, o->discard, o->start_layer);
+    else if (o->method == ATTENTION_ROLLOUT)
         snprintf(text, size, "heads %s, query %s, discard %g, residual %g, start layer %d", heads,
                  query, o->discard, o->residual, o->start_layer);
     else

@@ -18,13 +18,26 @@ static struct attention_maps *rollout_of(struct attention_page *page) {
     return has_rollout(page->maps) ? page->maps : &page->rollout;
 }
 
+static bool has_gradient(const struct attention_maps *maps) {
+    return maps->options.method == ATTENTION_GRADIENT;
+}
+
+/* The classes shown; closed where the model has none. */
+static struct attention_maps *classes_of(struct attention_page *page) {
+    return has_gradient(page->maps) ? page->maps : &page->classes;
+}
+
+/* Whether the pass hands its layer's probabilities to these maps. */
+static bool wants(const struct attention_maps *maps, int layer) {
+    return maps->wanted && maps->wanted[layer] && !has_gradient(maps);
+}
+
 /* The capture's. */
 static void take(void *context, const struct captured *got) {
     const struct attention_page *page = context;
     const struct attention_maps *all[] = {page->maps, &page->rows, &page->rollout};
     for (int i = 0; i < (int)COUNT_OF(all); i++)
-        if (all[i]->wanted && all[i]->wanted[got->layer])
-            all[i]->capture.take(all[i]->capture.context, got);
+        if (wants(all[i], got->layer)) all[i]->capture.take(all[i]->capture.context, got);
 }
 
 static enum status open_capture(struct attention_page *page) {
@@ -34,11 +47,12 @@ static enum status open_capture(struct attention_page *page) {
     page->wanted = mem_zalloc((size_t)page->maps->depth, sizeof *page->wanted);
     if (model->classes) page->logits = mem_zalloc(logits, sizeof *page->logits);
     if (!page->wanted || (model->classes && !page->logits)) return ST_NOMEM;
-    page->kept_bytes = logits * sizeof *page->logits;
+    page->kept_bytes =
+        logits * sizeof *page->logits + page->classes.kept_bytes + page->classes.gradient.bytes;
     for (int i = 0; i < (int)COUNT_OF(all); i++) {
         page->kept_bytes += all[i]->kept_bytes;
         for (int l = 0; l < all[i]->depth; l++)
-            page->wanted[l] |= all[i]->wanted[l];
+            page->wanted[l] |= wants(all[i], l);
     }
     for (int l = 0; l < page->maps->depth; l++)
         page->count += page->wanted[l];
@@ -51,6 +65,13 @@ static enum status open_all(struct attention_page *page) {
     struct attention_options options = attention_defaults();
     options.whole = true;
     if (!has_rollout(page->maps)) TRY(attention_open(&page->rollout, model, &options));
+    options.backward = page->maps->options.backward;
+    options.classes = page->maps->options.classes;
+    if (!has_gradient(page->maps) && (model->classes || options.classes)) {
+        if (!options.classes) options.classes = model->classes > 1 ? "top2" : "top";
+        options.method = ATTENTION_GRADIENT;
+        TRY(attention_open(&page->classes, model, &options));
+    }
     options.method = ATTENTION_RAW;
     options.layers = page->maps->options.layers;
     options.focus.query = QUERY_ALL;
@@ -70,6 +91,7 @@ enum status attention_page_open(struct attention_page *out, struct attention_map
 void attention_page_release(struct attention_page *page) {
     attention_release(&page->rows);
     attention_release(&page->rollout);
+    attention_release(&page->classes);
     mem_free(page->wanted);
     mem_free(page->logits);
     mem_free(page->path);
@@ -105,6 +127,10 @@ struct sheet {
     char (*layer_names)[40];        /* the same */
     const char **tokens;            /* (prefix) */
     char (*token_names)[40];        /* the same */
+    struct inspector_map maps[1 + CLASS_LIST];
+    char *map_names[1 + CLASS_LIST]; /* owned, as the next */
+    float *values[1 + CLASS_LIST];
+    int map_count;
 };
 
 /* Of the logits: softmax in place, so once an image. */
@@ -188,25 +214,50 @@ static enum status fill_layers(struct sheet *sheet) {
     return ST_OK;
 }
 
+/* The rollout, and a map for each class. */
+static enum status fill_maps(struct sheet *sheet) {
+    const struct attention_file *file = sheet->file;
+    struct attention_page *page = file->page;
+    struct attention_maps *classes = classes_of(page);
+    const struct model *model = file->maps->model;
+    const int n = classes->model ? attention_arrays(classes) : 0;
+    for (int i = 0; i <= n; i++, sheet->map_count++) {
+        struct inspector_map *map = &sheet->maps[i];
+        struct attention_array array;
+        char number[MODEL_CLASS_NUMBER];
+        size_t bytes;
+        TRY(attention_compute(i ? classes : rollout_of(page), file->image, i ? i - 1 : 0, &array));
+        bytes = attention_array_elements(&array) * sizeof *sheet->values[i];
+        sheet->values[i] = mem_zalloc(bytes, 1);
+        sheet->map_names[i] = i ? str_format("for %s", model_class_name(model, array.class, number))
+                                : str_copy("rollout");
+        if (!sheet->values[i] || !sheet->map_names[i]) return ST_NOMEM;
+        memcpy(sheet->values[i], array.values, bytes);
+        *map = (struct inspector_map){sheet->map_names[i], sheet->values[i],
+                                      place_of(file, -1, (int)array.dims[2], (int)array.dims[3])};
+    }
+    return ST_OK;
+}
+
 static enum status add(struct sheet *sheet) {
     const struct attention_file *file = sheet->file;
     struct attention_page *page = file->page;
-    struct attention_array array;
-    struct inspector_map map = {.name = "rollout"};
     struct inspector_picture picture = {.name = file->item->path,
                                         .model = file->model,
                                         .image = &file->item->image,
                                         .classes = sheet->classes,
-                                        .maps = &map,
-                                        .map_count = 1,
+                                        .maps = sheet->maps,
                                         .layer_count = attention_arrays(&page->rows),
                                         .layer_values = layer_values,
                                         .context = (void *)file};
+    if (page->classes.model)
+        TRY(attention_relevance(&page->classes, file->item, file->pixels,
+                                page->logits +
+                                    (size_t)file->image * (size_t)file->maps->model->classes));
     TRY(fill_classes(sheet));
     TRY(fill_layers(sheet));
-    TRY(attention_compute(rollout_of(page), file->image, 0, &array));
-    map.values = array.values;
-    map.place = place_of(file, -1, (int)array.dims[2], (int)array.dims[3]);
+    TRY(fill_maps(sheet));
+    picture.map_count = sheet->map_count;
     picture.class_count = sheet->class_count;
     picture.layers = sheet->layers;
     TRY(inspector_picture(page->output.file, &picture));
@@ -216,6 +267,10 @@ static enum status add(struct sheet *sheet) {
 enum status attention_page_save(const struct attention_file *file) {
     struct sheet sheet = {.file = file};
     enum status st = add(&sheet);
+    for (int i = 0; i <= CLASS_LIST; i++) {
+        mem_free(sheet.map_names[i]);
+        mem_free(sheet.values[i]);
+    }
     mem_free(sheet.layers);
     mem_free(sheet.layer_names);
     mem_free(sheet.tokens);

@@ -6,8 +6,8 @@
  *   and page.logits, then attention_page_save image by image -> attention_page_close ->
  *   attention_page_release
  *
- * The page holds of chosen layers all heads' probabilities of all queries, a rollout, and the best
- * classes by the same pass. About a byte a probability before deflate.
+ * The page holds of chosen layers all heads' probabilities of all queries, a rollout, the best
+ * classes by the same pass, and gradients of some. About a byte a probability before deflate.
  */
 #ifndef TOOLS_ATTENTION_PAGE_H
 #define TOOLS_ATTENTION_PAGE_H
@@ -22,17 +22,19 @@ struct attention_page {
     struct attention_maps *maps;   /* the run's own; the caller's */
     struct attention_maps rows;    /* every head and query of the page's layers */
     struct attention_maps rollout; /* with defaults, where the run's own is none */
-    bool *wanted;                  /* (depth) what any of the three wants */
-    struct capture capture;        /* of the pass: hands on to the three */
+    struct attention_maps classes; /* gradients with defaults, where the run's own are none; not of
+                                      a model without classes */
+    bool *wanted;                  /* (depth) what any of the first three wants */
+    struct capture capture;        /* of the pass: hands on to them */
     float *logits;                 /* (batch, K) of the pass; NULL without a head */
     char *path;
     struct output output;
-    size_t kept_bytes; /* of all three and the logits */
+    size_t kept_bytes; /* of all four and the logits */
     int count;         /* layers captured */
 };
 
 /*
- * maps: opened with options.whole, and outlives the page, which stays where it is. The rollout
+ * maps: opened with options.whole and options.backward, and outlives the page, which stays where it is. The rollout
  * shown is theirs if they are one. Errors of attention_open; on failure *out is released.
  */
 enum status attention_page_open(struct attention_page *out, struct attention_maps *maps) MUST_CHECK;

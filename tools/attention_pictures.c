@@ -40,7 +40,9 @@ static enum status save_picture(const struct attention_file *file, const char *k
     char place[48] = "";
     char *path;
     enum status st;
-    if (!alone && map->head >= 0)
+    if (map->array->class >= 0 && map->array->name[0])
+        snprintf(place, sizeof place, ".%s", map->array->name);
+    else if (!alone && map->head >= 0)
         snprintf(place, sizeof place, ".layer%d.head%d", map->layer, map->head);
     else if (!alone)
         snprintf(place, sizeof place, ".layer%d", map->layer);
@@ -262,6 +264,7 @@ static void print_box(const struct attention_file *file, const struct one_map *m
     const struct grid_place place = place_of(file, map, image->width, image->height);
     const struct pixel_box box = heat_mass_box(keep, &place);
     rows_put_field(stdout, ROW_TSV, file->item->path);
+    if (map->array->class >= 0) printf("\t%d", map->array->class);
     if (map->layer >= 0) printf("\t%d", map->layer);
     if (map->layer >= 0 && map->head >= 0) printf("\t%d", map->head);
     if (map->layer >= 0 && map->head < 0) printf("\t");

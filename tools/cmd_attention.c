@@ -31,6 +31,9 @@ struct command {
     struct output_names names;
     struct devices devices;
     struct model model;
+    struct devices cpu;    /* gradients beside a GPU: */
+    struct model backward; /* the model once more */
+    float *logits;         /* (batch, K) of a pass; NULL: nobody asks */
     struct attention_maps maps;
     struct attention_page page; /* --save html */
     struct faithfulness faithfulness;
@@ -46,7 +49,9 @@ static const char about[] =
     "reads to the patches of the picture: (h, w), summing to 1, of a Swin over its finest map,\n"
     "exact through shifted windows and mergings. raw is what the softmax gave: (layers, heads, h,\n"
     "w) for the query, of a Swin an array a stage; with --query all (heads, tokens, tokens) a\n"
-    "layer. Layers and heads count from 0. For each input NAME.ext the folder gets\n"
+    "layer. gradient is for a class: the rollout of each attention times the gradient of the\n"
+    "class's logit where that is positive (Chefer et al. 2021), on the CPU. Layers and heads count "
+    "from 0. For each input NAME.ext the folder gets\n"
     "NAME.<method>.<suffix>; inputs of the same name keep their folder's name in front.";
 
 static enum status parse_colormap(const char *value, void *field) {
@@ -70,26 +75,30 @@ static void show_filter(const void *field, char *text, size_t size) {
 #define FIELD(member) .offset = offsetof(struct command, member)
 
 static const struct cli_option rows[] = {
-    {0, "method", "rollout|raw", CLI_CHOICE, FIELD(attention.method), .choices = attention_methods,
-     .help = "all layers together, or what each gave"},
+    {0, "method", "rollout|raw|gradient", CLI_CHOICE, FIELD(attention.method),
+     .choices = attention_methods,
+     .help = "all layers together, what each gave, or what spoke for a class"},
+    {0, "class", "ID,...", CLI_STRING, FIELD(attention.classes), .unset = "top, of html top2",
+     .help = "of gradient and html: numbers, ids or names of classes; topN: the\n"
+             "N most likely of each image"},
     {0, "layers", "LIST", CLI_CUSTOM, FIELD(attention.layers), .parse = attention_parse_layers,
      .show = attention_show_layers,
      .help = "of raw and html: 0,3,8-11; a Swin's count over all stages"},
     {0, "heads", "LIST|mean|max|min", CLI_CUSTOM, FIELD(attention.heads),
      .parse = attention_parse_heads, .show = attention_show_heads,
-     .help = "those of the list (of a rollout their mean), or all in one"},
+     .help = "those of the list (of rollout and gradient their mean), or all in one"},
     {0, "query", "head|cls|mean|X,Y|all", CLI_CUSTOM, FIELD(attention.focus),
      .parse = attention_parse_query, .show = attention_show_query,
      .help = "whose attention: what the classifier reads, the class token,\n"
              "the mean of the patches, the patch under a pixel of the picture\n"
              "(upright), or of raw all tokens'"},
     {0, "discard", "R", CLI_DOUBLE, FIELD(attention.discard), .lo = 0, .hi = 0.999,
-     .help = "rollout: the smallest share R of each row is zeroed, never the\n"
+     .help = "not of raw: the smallest share R of each row is zeroed, never the\n"
              "class token's column"},
     {0, "residual", "A", CLI_DOUBLE, FIELD(attention.residual), .lo = 0, .hi = 0.999,
      .help = "rollout: share of the residual stream beside attention"},
     {0, "start-layer", "N", CLI_INT, FIELD(attention.start_layer), .lo = 0, .hi = 9999,
-     .help = "rollout: the first layer whose attention counts"},
+     .help = "not of raw: the first layer whose attention counts"},
     {0, "save", "KIND,...", CLI_CUSTOM, FIELD(kinds), .parse = attention_parse_kinds,
      .show = attention_show_kinds,
      .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
@@ -110,7 +119,7 @@ static const struct cli_option rows[] = {
      .help = "saves mask too: the fewest cells that hold this share of the map,\n"
              "and their frame, which goes to stdout as well: path x0 y0 x1 y1 cells"},
     {0, "faithfulness", NULL, CLI_FLAG, FIELD(measures),
-     .help = "rollout: saves NAME.rollout.faithfulness.png: how the class's\n"
+     .help = "not of raw: saves NAME.rollout.faithfulness.png: how the class's\n"
              "probability falls as patches are blurred in the map's order\n"
              "(deletion), and grows as they are made sharp (insertion), beside\n"
              "a random order; the numbers and areas go to stdout"},
@@ -131,7 +140,8 @@ static int parse(int argc, char **argv, struct command *c, struct cli_args *args
         .about = about,
         .examples = "  vitrine attention -m vit_base.h5 -o maps cat.jpg\n"
                     "  vitrine attention -m vit_base.h5 --method raw --save grid,h5 cat.jpg\n"
-                    "  vitrine attention -m swin_tiny.h5 --query 310,95 --discard 0.9 photos/",
+                    "  vitrine attention -m swin_tiny.h5 --query 310,95 --discard 0.9 photos/\n"
+                    "  vitrine attention -m vit_base.h5 --method gradient --class 281 cat.jpg",
         .groups = groups,
         .group_count = COUNT_OF(groups),
         .min_args = 1,
@@ -164,16 +174,44 @@ static enum status choose_kinds(struct command *c) {
     return attention_kinds_check(c->kinds, &c->attention);
 }
 
+static bool is_gradient(const struct command *c) {
+    return c->attention.method == ATTENTION_GRADIENT;
+}
+
+/* A page compares classes too. */
+static bool needs_backward(const struct command *c) {
+    return is_gradient(c) || wants_page(c);
+}
+
+/* The model that gradients are computed with: the run's own, or on the CPU beside a GPU. */
+static enum status open_backward(struct command *c) {
+    struct run_options cpu = c->run;
+    c->attention.backward = &c->model;
+    if (!needs_backward(c) || !devices_gpu(&c->devices)) return ST_OK;
+    cpu.device = "cpu";
+    cpu.precision = -1;
+    cpu.batch = 1;
+    cpu.backward = true;
+    TRY(run_devices_open(&cpu, &c->cpu));
+    cpu.quiet = true; // what was resampled is said
+    c->attention.backward = &c->backward;
+    return run_model_open(&cpu, &c->cpu, c->inputs.count, &c->backward);
+}
+
 static enum status open_model(struct command *c) {
     TRY(run_devices_open(&c->run, &c->devices));
+    c->run.backward = needs_backward(c) && !devices_gpu(&c->devices);
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
+    TRY(open_backward(c));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
     if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
     c->batch = c->model.batch;
     c->errors = mem_zalloc((size_t)c->batch, sizeof *c->errors);
-    if (!c->errors) return ST_NOMEM;
+    if (is_gradient(c))
+        c->logits = mem_zalloc((size_t)c->batch * (size_t)c->model.classes, sizeof *c->logits);
+    if (!c->errors || (is_gradient(c) && !c->logits)) return ST_NOMEM;
     say_memory(c);
     return ST_OK;
 }
@@ -194,12 +232,17 @@ static enum status place_batch(struct command *c, const struct pipeline_batch *b
         if (batch->items[i].error) continue;
         mem_free(c->errors[good]);
         c->errors[good] = NULL;
-        if (attention_place(&c->maps, good, &batch->items[i]) != ST_OK &&
+        if (!is_gradient(c) && attention_place(&c->maps, good, &batch->items[i]) != ST_OK &&
             !(c->errors[good] = str_copy(fail_message())))
             return ST_NOMEM;
         good++;
     }
     return ST_OK;
+}
+
+/* (batch, K) of the pass, or NULL. */
+static float *pass_logits(const struct command *c) {
+    return wants_page(c) ? c->page.logits : c->logits;
 }
 
 /* The files of an image; a map that cannot be made is the image's fault, a full disk the run's. */
@@ -217,7 +260,13 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .pixels = pixels,
                                         .page = &c->page,
                                         .faithfulness = &c->faithfulness};
-    enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
+    enum status st = stem ? ST_OK : ST_NOMEM;
+    if (st == ST_OK && is_gradient(c)) {
+        const size_t K = (size_t)c->model.classes;
+        st = attention_relevance(&c->maps, item, pixels, pass_logits(c) + (size_t)good * K);
+        if (st == ST_USAGE) st = ST_FORMAT; // the pixel asked for is not in this picture
+    }
+    if (st == ST_OK) st = attention_save(&file, c->kinds);
     mem_free(stem);
     if (st != ST_FORMAT) return st;
     c->errors[good] = str_copy(fail_message());
@@ -226,15 +275,16 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
 
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
+    const struct capture *capture = is_gradient(c) ? NULL : &c->maps.capture;
     const struct model_taps taps = {.layer = -1,
-                                    .capture = wants_page(c) ? &c->page.capture : &c->maps.capture};
+                                    .capture = wants_page(c) ? &c->page.capture : capture};
     const struct preprocess *rule = &c->model.preprocess;
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
     TRY(place_batch(c, batch));
     if (!c->measures) model_stage(&c->model, batch->ahead, batch->ahead_count);
     if (batch->good)
-        TRY(model_forward(&c->model, batch->pixels, batch->good, c->page.logits, &taps));
+        TRY(model_forward(&c->model, batch->pixels, batch->good, pass_logits(c), &taps));
     for (int i = 0; i < batch->count; i++) {
         const struct pipeline_item *item = &batch->items[i];
         const char *error = item->error;
@@ -290,6 +340,9 @@ int cmd_attention(int argc, char **argv) {
     faithfulness_release(&c.faithfulness);
     attention_page_release(&c.page);
     attention_release(&c.maps);
+    mem_free(c.logits);
+    model_release(&c.backward);
+    devices_close(&c.cpu);
     model_release(&c.model);
     devices_close(&c.devices);
     output_names_release(&c.names);

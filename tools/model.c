@@ -151,18 +151,22 @@ static void copy_normalisation(const struct preprocess *rule, float *mean, float
     }
 }
 
-static enum status load_vit(struct h5 *file, int max_batch, const struct preprocess *rule,
-                            struct model_replica *replica) {
-    struct vit_options options = {
-        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
+static enum status load_vit(struct h5 *file, const struct model_options *asked,
+                            const struct preprocess *rule, struct model_replica *replica) {
+    struct vit_options options = {.image_h = rule->height,
+                                  .image_w = rule->width,
+                                  .max_batch = asked->max_batch,
+                                  .backward = asked->backward};
     copy_normalisation(rule, options.mean, options.std);
     return vit_load(&replica->vit, file, &options, replica->backend);
 }
 
-static enum status load_swin(struct h5 *file, int max_batch, const struct preprocess *rule,
-                             struct model_replica *replica) {
-    struct swin_options options = {
-        .image_h = rule->height, .image_w = rule->width, .max_batch = max_batch};
+static enum status load_swin(struct h5 *file, const struct model_options *asked,
+                             const struct preprocess *rule, struct model_replica *replica) {
+    struct swin_options options = {.image_h = rule->height,
+                                   .image_w = rule->width,
+                                   .max_batch = asked->max_batch,
+                                   .backward = asked->backward};
     copy_normalisation(rule, options.mean, options.std);
     return swin_load(&replica->swin, file, &options, replica->backend);
 }
@@ -239,8 +243,8 @@ static enum status open_replicas(struct h5 *file, const struct model_options *op
         struct model_replica *replica = &out->replicas[out->replica_count++];
         replica->device = devices->name[i];
         replica->backend = devices->backend[i];
-        TRY((out->family == MODEL_SWIN ? load_swin : load_vit)(file, options->max_batch,
-                                                               &out->preprocess, replica));
+        TRY((out->family == MODEL_SWIN ? load_swin : load_vit)(file, options, &out->preprocess,
+                                                               replica));
         say_smaller(out, replica, options->max_batch);
     }
     count_batch(out);

@@ -18,6 +18,7 @@
 struct model_options {
     int max_batch;        /* images of a pass, on each device */
     bool quiet;           /* no word when a GPU's memory does not hold as many */
+    bool backward;        /* for model_gradient: weights take twice the memory */
     int image_h, image_w; /* 0 = the model's */
     /* Overrides of the model's preprocessing; NULL or negative = the model's. */
     double crop_pct;
@@ -107,6 +108,26 @@ void model_head_row(const struct model *model, double *row);
 void model_token_name(const struct model *model, int i, char *name, size_t size);
 /* The stage that a block lies in; 0 of a ViT. */
 int model_layer_stage(const struct model *model, int layer);
+
+/*
+ * The relevance of classes (vit_gradient, swin_gradient) on one CPU.
+ *
+ *   model_gradient_open -> model_gradient_run any number of times -> model_gradient_release
+ */
+struct model_gradient {
+    struct model *model; /* the caller's, opened with `backward` */
+    struct vit_gradient vit;
+    struct swin_gradient swin;
+    size_t bytes; /* of its room, and of the weights that the model has for it */
+};
+/* ST_USAGE: a model without classes. On failure *out is released. */
+enum status model_gradient_open(struct model_gradient *out, struct model *model,
+                                int classes) MUST_CHECK;
+void model_gradient_release(struct model_gradient *gradient); /* works on a zeroed struct, twice */
+/* pixels (height, width, 3) -> max(0, P * d logit / d P) of `count` classes: vit_gradient_run. */
+enum status model_gradient_run(struct model_gradient *gradient, const uint8_t *pixels,
+                               const int *classes, int count,
+                               const struct capture *capture) MUST_CHECK;
 
 /*
  * pixels (batch, height, width, 3) -> logits (batch, classes); both outputs may be NULL. Any number

@@ -53,3 +53,33 @@ void model_token_name(const struct model *model, int i, char *name, size_t size)
 int model_layer_stage(const struct model *model, int layer) {
     return model->family == MODEL_SWIN ? swin_layer_stage(&swin_of(model)->config, layer) : 0;
 }
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+enum status model_gradient_open(struct model_gradient *out, struct model *model, int classes) {
+    struct model_replica *replica = model->replicas;
+    enum status st;
+    *out = (struct model_gradient){.model = model};
+    st = model->family == MODEL_SWIN ? swin_gradient_open(&out->swin, &replica->swin, classes)
+                                     : vit_gradient_open(&out->vit, &replica->vit, classes);
+    if (st != ST_OK) {
+        model_gradient_release(out);
+        return st;
+    }
+    out->bytes = out->swin.workspace.capacity + out->vit.workspace.capacity +
+                 model->parameters * sizeof(float);
+    return ST_OK;
+}
+
+void model_gradient_release(struct model_gradient *gradient) {
+    vit_gradient_release(&gradient->vit);
+    swin_gradient_release(&gradient->swin);
+    *gradient = (struct model_gradient){0};
+}
+
+enum status model_gradient_run(struct model_gradient *gradient, const uint8_t *pixels,
+                               const int *classes, int count, const struct capture *capture) {
+    if (gradient->model->family == MODEL_SWIN)
+        return swin_gradient_run(&gradient->swin, pixels, classes, count, capture);
+    return vit_gradient_run(&gradient->vit, pixels, classes, count, capture);
+}

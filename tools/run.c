@@ -200,6 +200,7 @@ static struct model_options model_options(const struct run_options *run,
                                         FILTER_HAMMING, FILTER_BICUBIC, FILTER_LANCZOS};
     return (struct model_options){.max_batch = pass_batch(run, devices, inputs),
                                   .quiet = run->quiet,
+                                  .backward = run->backward,
                                   .image_h = run->image_size.height,
                                   .image_w = run->image_size.width,
                                   .crop_pct = run->crop_pct > 0 ? run->crop_pct : -1,

@@ -48,6 +48,8 @@ struct run_options {
     int output_type;    /* enum run_output_type */
     /* run_talk_group */
     bool quiet, verbose, no_progress;
+    /* Not a user's: model_options' */
+    bool backward;
 };
 
 struct run_options run_defaults(void);

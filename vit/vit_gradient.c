@@ -5,8 +5,8 @@
  *   dlogits (n, 1, K) -> dc (n, 1, C) -> dh (n, T, C) -> L blocks, each with dprobs (n, H*T, T)
  *
  * n classes of one image: what the forward pass left is of batch 1 and stands for all of them.
- * Called by tools/model_attention.c. ViT-B/16 on two cores (AVX2): 3.3 forward passes for one class,
- * 1.7 for each further one.
+ * Called by tools/model_attention.c. ViT-B/16 on two cores (AVX2): 3.3 forward passes for one
+ * class, 1.7 for each further one.
  */
 #include <string.h>
 
