@@ -300,6 +300,57 @@ check "--faithfulness beside a mask: exit 2" exits 2
 bare -o headless --faithfulness -m "$ref/vit_none.h5" cat.ppm
 check "--faithfulness of a model without a head: refused" eval '[ $rc != 0 ] && err_has "no classification head"'
 
+bare -o faith2 --save faithfulness --method gradient --class top2 cat.ppm dog.ppm
+check "--faithfulness of two classes: exit 0" exits 0
+check "  four curves of each" lines out 17
+check "  a plot of each" eval 'ls faith2/cat.gradient.faithfulness.class*.png >list && lines list 2 && [ "$(ls faith2 | wc -l)" = 4 ]'
+check "  the orders' names" eval '[ "$(cut -f3 out | sort -u | paste -sd" " -)" = "gradient order random" ]'
+check "  the means are told, of all maps" grep -q "deletion: mean area 0.* of 4 maps, .* difference" err
+
+# ---- gradient --------------------------------------------------------------------------------------
+
+run -o grad --method gradient --save npy,csv,h5,overlay cat.ppm dog.ppm
+check "gradient: exit 0" exits 0
+check "  its files" files grad "cat.gradient.csv cat.gradient.h5 cat.gradient.npy cat.gradient.overlay.png \
+dog.gradient.csv dog.gradient.h5 dog.gradient.npy dog.gradient.overlay.png"
+check "  the memory of gradients is said" err_has "MiB for gradients and the weights they take"
+check "  a map of the class, which sums to 1" sums grad/cat.gradient.csv 3
+check "  the options are named" grep -qa "class top, heads mean, query head, discard 0, start layer 0" grad/cat.gradient.h5
+number=$(sed -n '2s/,.*//p' grad/cat.gradient.csv)
+run -q -o grad2 -b 2 -t 2 --method gradient --class "$number" cat.ppm
+check "  the same by the class's number, in a batch" cmp grad/cat.gradient.npy grad2/cat.gradient.npy
+run -q -o grad3 --method gradient --class cat,0,truck cat.ppm
+check "three classes by name and number: exit 0" exits 0
+check "  an array a class" files grad3 "cat.gradient.class0.npy cat.gradient.class3.npy cat.gradient.class9.npy"
+run -q -o grad4 --method gradient --class truck cat.ppm
+check "  each what it is alone" cmp grad4/cat.gradient.npy grad3/cat.gradient.class9.npy
+check "  no two alike" differ grad3/cat.gradient.class0.npy grad3/cat.gradient.class9.npy
+run -q -o grad5 --method gradient -m swin-cifar10 --class top2 --query 20,9 --discard 0.5 --start-layer 2 cat.ppm
+check "a Swin's, of a pixel: exit 0" exits 0
+check "  two maps" eval '[ "$(ls grad5 | wc -l)" = 2 ]'
+run -o grad6 --method gradient --query 100,9 cat.ppm dog.ppm
+check "a pixel that no picture has: exit 1" exits 1
+check "  it is said of each" err_has "dog.ppm: it has no pixel 100,9"
+refuse() {
+    wanted=$1
+    shift
+    run -o no "$@" cat.ppm
+    check "$*: exit 2" exits 2
+    check "  it is said" err_has "$wanted"
+}
+refuse "option --class 10: no number, id or name of a class; the model has classes 0 to 9" --method gradient --class 10
+refuse "class 3 is there twice" --method gradient --class cat,3
+refuse "option --class top11: no number" --method gradient --class top11
+refuse "option --class top0: no number" --method gradient --class top0
+refuse "option --class : no number" --method gradient --class ,
+refuse "option --class is for --method gradient and --save html" --class 3
+refuse "option --residual is for --method rollout" --method gradient --residual 0.3
+refuse "option --query all is for --method raw" --method gradient --query all
+refuse "option --layers is for --method raw and --save html" --method gradient --layers 1
+refuse "the model has layers 0 to 5" --method gradient --start-layer 6
+refuse "option --class top: the model has no classes" --method gradient -m "$ref/vit_none.h5"
+check "nothing of them is written" [ ! -e no ]
+
 # ---- the page --------------------------------------------------------------------------------------
 # What it shows is looked at in inspector.sh.
 

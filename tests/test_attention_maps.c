@@ -1,6 +1,7 @@
 /*
  * test_attention_maps: tools/attention.c on golden models: a query's raw maps against the matrices
- * of all queries, these against the probabilities themselves, the rollout of an attention pool.
+ * of all queries, these against the probabilities themselves, the rollout of an attention pool, the
+ * gradient's map against the relevances that it is made of.
  */
 #include "tools/attention.h" // before cmocka.h, which has a macro `fail`
 
@@ -20,7 +21,7 @@ struct subject {
 
 static void subject_open(struct subject *t, const char *name) {
     const struct backend_options backend = {.device = "cpu", .precision = "fp32", .threads = 1};
-    const struct model_options options = {.max_batch = IMAGES, .crop_pct = -1};
+    const struct model_options options = {.max_batch = IMAGES, .crop_pct = -1, .backward = true};
     char path[64];
     size_t bytes;
     *t = (struct subject){0};
@@ -228,15 +229,126 @@ static void test_pool(void **state) {
     subject_close(&t);
 }
 
+/* row (T) = row M for each of a ViT's blocks from the last, M = I + the mean over heads of copy. */
+static void multiply_blocks(const struct subject *t, const struct capture_copy *copy, int class,
+                            double *row) {
+    for (int l = t->model.depth - 1; l >= 0; l--) {
+        const struct attention_shape *shape = &copy->shape[l];
+        const int T = attention_shape_tokens(shape), H = shape->heads;
+        const float *p = copy->probs[l] + (size_t) class * attention_shape_floats(shape);
+        double next[256];
+        memcpy(next, row, sizeof next);
+        for (int h = 0; h < H; h++)
+            for (int q = 0; q < T; q++)
+                for (int k = 0; k < T; k++)
+                    next[k] += row[q] * (double)*p++ / H;
+        memcpy(row, next, sizeof next);
+    }
+}
+
+/* row (T) = where the walk begins: what the head reads; of a pool what it attends to, by relevance. */
+static void begin_row(const struct subject *t, const struct capture_copy *copy, int class,
+                      double *row) {
+    const struct attention_shape *pool = &copy->shape[t->model.depth];
+    const int P = copy->shape[0].prefix, H = pool->heads, N = pool->keys;
+    model_head_row(&t->model, row);
+    for (int i = 0; model_attention_layers(&t->model) > t->model.depth && i < N; i++) {
+        row[P + i] = 0;
+        for (int h = 0; h < H; h++)
+            row[P + i] += (double)copy->probs[t->model.depth][(class * H + h) * N + i] / H;
+    }
+}
+
+static void check_class(struct subject *t, const struct capture_copy *copy, int n, int class) {
+    const bool pool = model_attention_layers(&t->model) > t->model.depth;
+    const int T = attention_shape_tokens(&copy->shape[0]), P = copy->shape[0].prefix;
+    struct attention_array array;
+    double row[256] = {0}, begun[256], sum = 0;
+    char name[24];
+    demand(attention_compute(&t->maps, 0, n, &array));
+    snprintf(name, sizeof name, "class%d", class);
+    assert_string_equal(array.name, name);
+    assert_int_equal(array.class, class);
+    begin_row(t, copy, n, row);
+    memcpy(begun, row, sizeof begun);
+    multiply_blocks(t, copy, n, row);
+    for (int i = P; i < T; i++) {
+        if (!pool) row[i] -= begun[i];
+        sum += row[i];
+    }
+    for (int i = P; i < T; i++)
+        if (fabs((double)array.values[i - P] - row[i] / sum) > 1e-6)
+            fail_msg("class %d, patch %d: %g, want %g", class, i - P, (double)array.values[i - P],
+                     row[i] / sum);
+}
+
+/* The map of a class: the row walked through I + relevance, less what it began with. */
+static void test_gradient(void **state) {
+    const int classes[] = {7, 2};
+    const float logits[16] = {0};
+    const struct pipeline_item item = {.width = 1, .height = 1};
+    struct capture_copy copy = {.images = 2};
+    const struct capture capture = {.take = capture_copy_take, .context = &copy};
+    struct attention_options options = {.method = ATTENTION_GRADIENT, .classes = "7,2"};
+    struct model_gradient gradient;
+    struct subject t;
+    subject_open(&t, *state);
+    options.backward = &t.model;
+    demand(attention_open(&t.maps, &t.model, &options));
+    demand(attention_relevance(&t.maps, &item, t.pixels, logits));
+    demand(model_gradient_open(&gradient, &t.model, 2));
+    demand(model_gradient_run(&gradient, t.pixels, classes, 2, &capture));
+    assert_int_equal(attention_arrays(&t.maps), 2);
+    for (int n = 0; n < 2; n++)
+        check_class(&t, &copy, n, classes[n]);
+    model_gradient_release(&gradient);
+    capture_copy_release(&copy);
+    subject_close(&t);
+}
+
+/* Of a Swin's last layer alone: what it gives a patch, four of the finest share. */
+static void test_gradient_swin(void **state) {
+    const float logits[16] = {0, 0, 0, 1};
+    struct attention_options options = {.method = ATTENTION_GRADIENT, .classes = "top"};
+    struct attention_array array;
+    struct subject t;
+    double sum = 0;
+    (void)state;
+    subject_open(&t, "swin_v1_padded");
+    const int h = t.model.preprocess.height, w = t.model.preprocess.width;
+    const struct pipeline_item item = {
+        .width = w, .height = h, .placement = {.resized_w = w, .resized_h = h}};
+    options.backward = &t.model;
+    options.focus = (struct attention_focus){.query = QUERY_PIXEL, .x = w - 1, .y = h - 1};
+    options.start_layer = t.model.depth - 1; // 5 x 5 patches, of 10 x 10
+    demand(attention_open(&t.maps, &t.model, &options));
+    demand(attention_relevance(&t.maps, &item, t.pixels, logits));
+    demand(attention_compute(&t.maps, 0, 0, &array));
+    assert_int_equal(array.class, 3);
+    assert_string_equal(array.name, "");
+    for (size_t i = 0; i < attention_array_elements(&array); i++) {
+        const size_t y = i / array.dims[3] / 2 * 2, x = i % array.dims[3] / 2 * 2;
+        sum += (double)array.values[i];
+        assert_true(array.values[i] == array.values[y * array.dims[3] + x]);
+    }
+    assert_true(fabs(sum - 1) < 1e-6);
+    subject_close(&t);
+}
+
 int main(void) {
-    struct CMUnitTest tests[COUNT_OF(names) + 2];
+    struct CMUnitTest tests[COUNT_OF(names) + 8];
     size_t count = 0;
     int failed;
     for (size_t i = 0; i < COUNT_OF(names); i++)
         tests[count++] = row_test("raw", names[i], test_raw, names[i]);
     tests[count++] = row_test("raw", "heads", test_fused, NULL);
     tests[count++] = row_test("rollout", "an attention pool", test_pool, NULL);
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tests[count++] = row_test("gradient", "token", test_gradient, "vit_token");
+    tests[count++] = row_test("gradient", "distilled", test_gradient, "vit_distilled");
+    tests[count++] = row_test("gradient", "mean", test_gradient, "vit_gap_norm");
+    tests[count++] = row_test("gradient", "an attention pool", test_gradient, "vit_map");
+    tests[count++] = row_test("gradient", "a Swin", test_gradient_swin, NULL);
+    failed = _cmocka_run_group_tests("attention_maps", tests, count, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         mem_free((void *)(uintptr_t)tests[i].name);
     return failed;

@@ -44,7 +44,8 @@ enum status class_list_find(const char *text, const struct model *model, struct 
     char *copy;
     enum status st = ST_OK;
     *out = (struct class_list){0};
-    if (model->classes < 1) return fail(ST_USAGE, "option --class %s: the model has none", text);
+    if (model->classes < 1)
+        return fail(ST_USAGE, "option --class %s: the model has no classes", text);
     if (find_class(text, model) >= 0) return add(text, model, out);
     if (find_top(text, model, out)) return ST_OK;
     copy = str_copy(text);

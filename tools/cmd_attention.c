@@ -332,6 +332,7 @@ int cmd_attention(int argc, char **argv) {
     if (st == ST_OK) st = open_folder(&c);
     if (st == ST_OK) st = run_all(&c);
     st = attention_page_close(&c.page, st);
+    if (st == ST_OK && !c.run.quiet) faithfulness_tell(&c.faithfulness);
     if (st == ST_OK) run_summary(&c.run, &c.totals);
     code = st != ST_OK ? cli_fail("attention", st) : c.totals.failed > 0;
     for (int i = 0; c.errors && i < c.batch; i++)

@@ -1,18 +1,19 @@
 /* faithfulness: see faithfulness.h. */
 #include "tools/faithfulness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "datasets/resize.h"
 #include "tools/attention_pictures.h"
+#include "tools/cli.h"
 #include "tools/plot.h"
 #include "tools/rows.h"
 
 #define CURVES FAITHFULNESS_CURVES
 #define POINTS FAITHFULNESS_POINTS
 
-static const char *const orders[CURVES] = {"rollout", "rollout", "random", "random"};
 static const char *const curve_names[CURVES] = {"deletion", "insertion", "deletion", "insertion"};
 
 static size_t picture_bytes(const struct faithfulness *f) {
@@ -118,14 +119,14 @@ static enum status read_curves(struct faithfulness *f, int cells, struct faithfu
     const size_t count = (size_t)CURVES * POINTS * (size_t)classes;
     float *logits = f->logits;
     if (!all_finite(logits, count)) return fail(ST_FORMAT, "%s", NOT_FINITE);
-    top_k(logits, classes, 1, &out->best);
+    if (out->class < 0) top_k(logits, classes, 1, &out->class);
     for (int p = 0; p < POINTS; p++)
         out->share[p] = (float)changed(cells, p) / (float)cells;
     for (int c = 0; c < CURVES; c++) {
         const float *values = out->probability[c], *share = out->share;
         for (int p = 0; p < POINTS; p++, logits += classes) {
             softmax(logits, classes);
-            out->probability[c][p] = logits[out->best];
+            out->probability[c][p] = logits[out->class];
         }
         out->area[c] = 0;
         for (int p = 1; p < POINTS; p++)
@@ -136,11 +137,13 @@ static enum status read_curves(struct faithfulness *f, int cells, struct faithfu
 }
 
 enum status faithfulness_measure(struct faithfulness *f, const uint8_t *pixels, const float *map,
-                                 int rows, int columns, struct faithfulness_curves *out) {
+                                 int rows, int columns, int class,
+                                 struct faithfulness_curves *out) {
     const size_t cells = (size_t)rows * (size_t)columns;
     int *order = mem_zalloc(cells, sizeof *order);
     float *noise = mem_zalloc(cells, sizeof *noise);
     enum status st = order && noise ? blur(f, pixels) : ST_NOMEM;
+    out->class = class;
     if (st == ST_OK) {
         fill_pixels(f, pixels, map, rows, columns, order, noise);
         st = model_forward(f->model, f->pixels, CURVES * POINTS, f->logits, NULL);
@@ -153,21 +156,21 @@ enum status faithfulness_measure(struct faithfulness *f, const uint8_t *pixels, 
 
 /* ---- what is told ---------------------------------------------------------------------------- */
 
-static void print_curves(struct faithfulness *f, const char *path, const char *class,
-                         const struct faithfulness_curves *curves) {
+static void print_curves(const struct faithfulness *f, const struct attention_file *file,
+                         const char *class, const struct faithfulness_curves *curves) {
+    const char *method = attention_methods[file->maps->options.method];
     char text[48];
-    if (!f->begun) {
+    if (!f->images) {
         printf("path\tclass\torder\tcurve\tarea");
         for (int p = 0; p < POINTS; p++)
             printf("\t%s", rows_score_text((float)p / FAITHFULNESS_STEPS, "%.3g", text));
         putchar('\n');
     }
-    f->begun = true;
     for (int c = 0; c < CURVES; c++) {
-        rows_put_field(stdout, ROW_TSV, path);
+        rows_put_field(stdout, ROW_TSV, file->item->path);
         putchar('\t');
         rows_put_field(stdout, ROW_TSV, class);
-        printf("\t%s\t%s", orders[c], curve_names[c]);
+        printf("\t%s\t%s", c < 2 ? method : "random", curve_names[c]);
         printf("\t%s", rows_score_text((float)curves->area[c], "%.6f", text));
         for (int p = 0; p < POINTS; p++)
             printf("\t%s", rows_score_text(curves->probability[c][p], "%.6f", text));
@@ -175,8 +178,8 @@ static void print_curves(struct faithfulness *f, const char *path, const char *c
     }
 }
 
-static enum status save_plot(const struct attention_file *file, const char *class,
-                             const struct faithfulness_curves *curves) {
+static enum status save_plot(const struct attention_file *file, const char *suffix,
+                             const char *class, const struct faithfulness_curves *curves) {
     struct plot_line lines[CURVES];
     char names[CURVES][48], number[48];
     struct plot plot = {.x_title = "share of the patches changed",
@@ -188,7 +191,7 @@ static enum status save_plot(const struct attention_file *file, const char *clas
                         .y_high = 1,
                         .width = 1120,
                         .height = 560};
-    char *path = str_format("%s.faithfulness.png", file->stem);
+    char *path = str_format("%s.faithfulness%s%s.png", file->stem, suffix[0] ? "." : "", suffix);
     struct image picture = {0};
     enum status st;
     for (int c = 0; c < CURVES; c++) {
@@ -203,17 +206,47 @@ static enum status save_plot(const struct attention_file *file, const char *clas
     return st;
 }
 
-enum status faithfulness_save(const struct attention_file *file) {
+static void add(struct faithfulness *f, const struct faithfulness_curves *curves) {
+    for (int i = 0; i < 2; i++) {
+        const double difference = curves->area[i] - curves->area[2 + i];
+        f->sums[i].map += curves->area[i];
+        f->sums[i].random += curves->area[2 + i];
+        f->sums[i].difference += difference;
+        f->sums[i].square += difference * difference;
+    }
+    f->images++;
+}
+
+static enum status save_map(const struct attention_file *file, int n) {
     struct faithfulness *f = file->faithfulness;
     struct faithfulness_curves curves = {0};
     struct attention_array array;
     char number[MODEL_CLASS_NUMBER] = "";
     const char *class;
-    TRY(attention_compute(file->maps, file->image, 0, &array));
+    TRY(attention_compute(file->maps, file->image, n, &array));
     TRY(faithfulness_measure(f, file->pixels, array.values, (int)array.dims[2], (int)array.dims[3],
-                             &curves));
-    class = model_class_name(f->model, curves.best, number);
-    TRY(save_plot(file, class, &curves));
-    print_curves(f, file->item->path, class, &curves);
+                             array.class, &curves));
+    class = model_class_name(f->model, curves.class, number);
+    TRY(save_plot(file, array.name, class, &curves));
+    print_curves(f, file, class, &curves);
+    add(f, &curves);
     return ST_OK;
+}
+
+enum status faithfulness_save(const struct attention_file *file) {
+    for (int n = 0; n < attention_arrays(file->maps); n++)
+        TRY(save_map(file, n));
+    return ST_OK;
+}
+
+void faithfulness_tell(const struct faithfulness *f) {
+    const double n = (double)f->images;
+    for (int i = 0; i < 2 && f->images > 1; i++) {
+        const struct faithfulness_sum *sum = &f->sums[i];
+        const double mean = sum->difference / n;
+        const double variance = fmax(sum->square - n * mean * mean, 0) / (n - 1);
+        cli_say("%s: mean area %.4f of %zu maps, %.4f of random orders; difference %+.4f +- %.4f",
+                curve_names[i], sum->map / n, f->images, sum->random / n, mean,
+                1.96 * sqrt(variance / n));
+    }
 }
