@@ -6,8 +6,8 @@ usage: rollout_parity.py --vitrine build/vitrine --photos DIR [--count N] [--wor
 Random-weight models, perturbed so that attention is far from uniform (parity.py). The reference takes each block's
 probabilities from its attention's softmax (timm's fused attention off), makes of them a dense (tokens, tokens) matrix in
 double (windows by pixel arithmetic of its own, not by rolling), and multiplies matrices. Raw maps are compared with
-the same probabilities. Needs what parity.py needs. Exit status 0 when all is within
-BOUND and RAW_BOUND.
+the same probabilities. The gradient method's map of class CLASS is compared with torch's autograd, relative to its
+greatest value. Needs what parity.py needs. Exit status 0 when all is within BOUND, RAW_BOUND and GRADIENT_BOUND.
 """
 import argparse
 import os
@@ -18,9 +18,12 @@ import timm
 import torch
 from PIL import Image
 
+from gradient_golden import kept_softmax
 from parity import perturb, photos_of, run
 
 BOUND = 1e-5      # of a rollout, absolute
+GRADIENT_BOUND = 1e-4
+CLASS = 7
 RAW_BOUND = 1e-4  # of probabilities up to 1, the last layer's among them: what logits are held to
 CASES = {  # name: (architecture, image size (h, w) or None)
     "vit_base_patch16_224": ("vit_base_patch16_224", None),
@@ -55,6 +58,15 @@ def probabilities(model, pixels):
     return blocks, [p if swin else p[0] for p in seen]
 
 
+def relevances(model, pixels):
+    """max(0, P * d logit / d P) of each block, as probabilities() has them."""
+    swin = hasattr(model, "layers")
+    model.zero_grad()
+    with kept_softmax() as seen:
+        model(pixels)[0, CLASS].backward()
+    return [(p.detach().double() * p.grad.double()).clamp(min=0).numpy()[slice(None) if swin else 0] for p in seen]
+
+
 def fuse(p, how):
     return getattr(p, how)(axis=-3)
 
@@ -69,7 +81,7 @@ def slots(block):
 
 
 def matrix(p, block, residual, discard, fusion, keep_first):
-    """M (T, T) of a block, stochastic."""
+    """M (T, T) of a block, stochastic; residual None: I + A as it is."""
     a = fuse(p, fusion)  # (T, T) or (windows, N, N); no map here is padded
     if discard:
         gone = a.argsort(-1, kind="stable").argsort(-1, kind="stable") < int(discard * a.shape[-1])
@@ -83,6 +95,8 @@ def matrix(p, block, residual, discard, fusion, keep_first):
             tokens = np.flatnonzero(window == w)
             whole[np.ix_(tokens, tokens)] = a[w][np.ix_(slot[tokens], slot[tokens])]
         a = whole
+    if residual is None:
+        return a + np.eye(len(a))
     a *= 1 - residual
     a[np.diag_indices(len(a))] += residual
     return a / a.sum(1, keepdims=True)
@@ -99,18 +113,23 @@ def merging(h, w):
 
 def reference(model, blocks, probs, residual, discard, fusion, start, query):
     swin = hasattr(model, "layers")
-    product = None  # of all M, from the last on
+    product = carried = None  # of all M from the last on, and of the mergings alone
     keep_first = not swin and model.cls_token is not None
     for number in reversed(range(len(blocks))):
         block, p = blocks[number], probs[number]
         if product is None:
             product = np.eye(block.input_resolution[0] * block.input_resolution[1] if swin else p.shape[-1])
+            carried = product
         if number >= start:
             product = product @ matrix(p, block, residual, discard, fusion, keep_first)
         if swin and number and block.input_resolution != blocks[number - 1].input_resolution:
-            product = product @ merging(*blocks[number - 1].input_resolution)
+            down = merging(*blocks[number - 1].input_resolution)
+            product, carried = product @ down, carried @ down
+    if residual is None:
+        product = product - carried
     if swin:
-        return product.mean(0).reshape(blocks[0].input_resolution)
+        row = product.mean(0)
+        return (row / row.sum()).reshape(blocks[0].input_resolution)
     prefix = model.num_prefix_tokens
     if query == "mean":
         row = product[prefix:].mean(0)
@@ -124,7 +143,7 @@ def raw_difference(args, converted, photos, all_probs, swin):
     """Of raw maps of all queries in two layers (a shifted one) against the probabilities."""
     layers = [0, 1] if swin else [0, len(all_probs[0][1]) - 1]
     run(args.vitrine, "attention", "-q", "-m", converted, "--exif", "ignore", "--method", "raw", "--query", "all",
-        "--layers", ",".join(map(str, layers)), "-o", args.work, "-b", "1", photos[0])
+        "--save", "npy", "--layers", ",".join(map(str, layers)), "-o", args.work, "-b", "1", photos[0])
     blocks, probs = all_probs[0]
     worst = 0.0
     for layer in layers:
@@ -141,10 +160,23 @@ def raw_difference(args, converted, photos, all_probs, swin):
     return worst
 
 
+def gradient_difference(args, converted, photos, transform, model, taken):
+    run(args.vitrine, "attention", "-q", "-m", converted, "--exif", "ignore", "-o", args.work, "--save", "npy",
+        "--method", "gradient", "--class", str(CLASS), *photos)
+    worst = 0.0
+    for path, (blocks, _) in zip(photos, taken):
+        name = os.path.join(args.work, os.path.splitext(os.path.basename(path))[0] + ".gradient.npy")
+        found = relevances(model, transform(Image.open(path).convert("RGB"))[None])
+        got, want = np.load(name), reference(model, blocks, found, None, 0.0, "mean", 0, "head")
+        worst = max(worst, np.abs(got - want).max() / want.max())
+        os.unlink(name)
+    return worst
+
+
 def check(args, case, number):
     from safetensors.torch import save_file
     arch, size = CASES[case]
-    model = timm.create_model(arch, num_classes=0 if "dinov2" in arch else 1000, **({"img_size": size} if size else {})).eval()
+    model = timm.create_model(arch, num_classes=10 if "dinov2" in arch else 1000, **({"img_size": size} if size else {})).eval()
     perturb(model, 400 + number)
     weights, converted = (os.path.join(args.work, "rollout" + s) for s in (".safetensors", ".h5"))
     save_file({k: v.contiguous() for k, v in model.state_dict().items()}, weights)
@@ -159,7 +191,8 @@ def check(args, case, number):
     spread = np.mean([p.max(-1).mean() * p.shape[-1] for p in taken[0][1]])
     worst, greatest = [], 0.0
     for options, *rule in RULES:
-        run(args.vitrine, "attention", "-q", "-m", converted, "--exif", "ignore", "-o", args.work, *options, *photos)
+        run(args.vitrine, "attention", "-q", "-m", converted, "--exif", "ignore", "-o", args.work, "--save", "npy", *options,
+            *photos)
         off = 0.0
         for path, (blocks, probs) in zip(photos, taken):
             name = os.path.join(args.work, os.path.splitext(os.path.basename(path))[0] + ".rollout.npy")
@@ -170,11 +203,12 @@ def check(args, case, number):
             greatest = max(greatest, want.max() * want.size)
             os.unlink(name)
         worst.append(off)
+    gradient = gradient_difference(args, converted, photos, transform, model, taken)
     raw = raw_difference(args, converted, photos, taken, swin)
     print(f"| {case} | {'x'.join(map(str, want.shape))} | {greatest:.1f} | {spread:.1f} | "
-          + " | ".join(f"{w:.1e}" for w in worst) + f" | {raw:.1e} |", flush=True)
+          + " | ".join(f"{w:.1e}" for w in worst) + f" | {gradient:.1e} | {raw:.1e} |", flush=True)
     os.unlink(weights), os.unlink(converted)
-    return max(worst) <= BOUND and raw <= RAW_BOUND
+    return max(worst) <= BOUND and raw <= RAW_BOUND and gradient <= GRADIENT_BOUND
 
 
 def main():
@@ -187,7 +221,7 @@ def main():
     args = ap.parse_intermixed_args()
     os.makedirs(args.work, exist_ok=True)
     print("| model | map | greatest x patches | greatest of a row x keys | " + " | ".join(" ".join(r[0]) or "plain" for r in RULES)
-          + " | raw, all queries |")
+          + " | gradient | raw, all queries |")
     results = [check(args, case, list(CASES).index(case)) for case in args.case or CASES]
     sys.exit(0 if all(results) else 1)
 
