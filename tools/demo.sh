@@ -1,5 +1,5 @@
 #!/bin/sh
-# make demo: classifies real photos, draws where the model looks, scores a model over a real data set, writes its report.
+# make demo: classifies real photos, scores a model over a real data set, writes its report, draws where the model looks.
 # BINARY [IMAGE...]; without images, photos out of Debian's package python3-skimage; the data set out of
 # dataset-fashion-mnist; both unpacked (not installed) into build/demo.
 set -eu
@@ -44,10 +44,6 @@ if [ $# = 0 ]; then
 fi
 echo "\$ $binary classify --topk 3 $*" >&2
 "$binary" classify --topk 3 "$@"
-maps=build/demo/maps
-echo "\$ $binary attention --colorbar -o $maps $*" >&2
-"$binary" attention --colorbar -o $maps "$@"
-echo "where the model looked is drawn on the photos in $maps" >&2
 if ! need dataset-fashion-mnist $fashion t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz; then
     echo "the data set could not be fetched" >&2
     exit 1
@@ -56,3 +52,7 @@ report=build/demo/fashion-mnist.html
 echo "\$ $binary evaluate -m vit-fashion --report $report $fashion" >&2
 "$binary" evaluate -m vit-fashion --report $report $fashion
 echo "the report, for a browser: file://$PWD/$report" >&2
+maps=build/demo/maps
+echo "\$ $binary attention --colorbar --save overlay,html -o $maps $*" >&2
+"$binary" attention --colorbar --save overlay,html -o $maps "$@"
+echo "where the model looked is drawn on the photos in $maps; a page to look closer: file://$PWD/$maps/index.html" >&2
