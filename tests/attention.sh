@@ -73,6 +73,14 @@ check "  the others have their own maps" cmp broken/dog.rollout.npy maps/new/dog
 run -o stdin - <cat.ppm
 check "a picture on standard input" cmp stdin/stdin.rollout.npy quiet/cat.rollout.npy
 
+cp cat.ppm behind.ppm
+for b in 1 3; do
+    run -o stop$b -b $b --on-error stop --query 30,20 cat.ppm dog.ppm behind.ppm
+    check "--on-error stop, batches of $b: a picture without the pixel asked for ends the run: exit 1" exits 1
+    check "  what was in front of it is there, what was behind it not" files stop$b cat.rollout.npy
+    check "  and is not counted" err_has "2 images, 1 failed"
+done
+
 # ---- names -----------------------------------------------------------------------------------------
 
 run -q -o names cat.ppm may june dog.ppm
@@ -185,6 +193,12 @@ if [ -f "$standin" ]; then
         bin=$work/gpu/vitrine LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work \
             run -q -o cuda -d cuda:0,1 -p fp32 -b 2 -m $model --save csv cat.ppm dog.ppm may
         check "$model on two stand-ins of a GPU: exit 0" exits 0
+        bin=$work/gpu/vitrine LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=1 XDG_CACHE_HOME=$work \
+            run -o cuda2 -d cuda -p fp32 -m $model --method gradient --class 3,5 cat.ppm
+        check "  gradients beside it: exit 0" exits 0
+        check "  the CPU is named too" err_has "cpu: "
+        run -q -o cpu2 -d cpu -m $model --method gradient --class 3,5 cat.ppm
+        check "  its maps" diff -r cpu2 cuda2
         check "  the CPU's maps" eval 'for f in cpu/*; do paste -d, "$f" "cuda/${f#cpu/}" |
             awk -F, "NR > 1 { d = \$3 - \$6; if (d < -1e-6 || d > 1e-6) exit 1 }" || exit 1; done'
     done

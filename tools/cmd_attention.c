@@ -295,6 +295,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
             if (error) c->totals.failed++;
         }
         if (error) cli_say("%s: %s", item->path, error);
+        if (run_stops(&c->run, batch, i, error)) break;
     }
     return ST_OK;
 }

@@ -125,6 +125,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         }
         if (row.error && c->run.verbose) cli_say("%s: %s", item->path, row.error);
         rows_write(&c->rows, &row);
+        if (run_stops(&c->run, batch, i, row.error || c->totals.failed > 0)) break;
     }
     return output_flush(&c->output);
 }

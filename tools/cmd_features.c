@@ -177,6 +177,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         }
         if (error) cli_say("%s: %s", item->path, error);
         TRY(arrays_row(&f->arrays, item->path, row, error));
+        if (run_stops(&f->run, batch, i, error)) break;
     }
     return ST_OK;
 }

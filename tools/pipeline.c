@@ -244,12 +244,17 @@ static enum status consume(struct run *run, struct pipeline_item *items,
         if (batch.count == 0) break;
         if (run->pipeline->look_ahead && !last)
             look_ahead(run, first + (size_t)batch.count, &batch);
+        int ends = 0, taken;
+        batch.ends = &ends;
         st = run->pipeline->on_batch(run->pipeline->context, &batch);
+        last |= ends > 0;
+        taken = ends > 0 ? ends : batch.count;
         totals->model += cli_seconds() - gathered;
-        totals->images += (size_t)batch.count;
-        totals->failed += (size_t)(batch.count - batch.good);
-        for (int i = 0; i < batch.count; i++)
+        totals->images += (size_t)taken;
+        for (int i = 0; i < taken; i++) {
+            totals->failed += items[i].error != NULL;
             totals->turned += items[i].orientation > 1;
+        }
         release(run, first, batch.count);
         if (run->pipeline->progress && cli_seconds() - drawn > 0.1) {
             drawn = cli_seconds();

@@ -34,6 +34,7 @@ struct pipeline_item {
 struct pipeline_batch {
     const struct pipeline_item *items; /* (count), in input order */
     int count;
+    int *ends;             /* 0; on_batch may set it: the run ends behind as many of the items */
     const uint8_t *pixels; /* (good, height, width, 3): of the items without error, in order */
     int good;
     /* The pixels of the batch behind it, when all of it is there already and good; else NULL. */

@@ -255,6 +255,13 @@ void run_summary(const struct run_options *run, const struct pipeline_totals *to
                 totals->read, totals->decode, totals->resize, totals->model, totals->idle);
 }
 
+bool run_stops(const struct run_options *run, const struct pipeline_batch *batch, int i,
+               bool failed) {
+    const bool stops = failed && run->on_error == RUN_ON_ERROR_STOP;
+    if (stops) *batch->ends = i + 1;
+    return stops;
+}
+
 bool run_next_input(void *inputs, struct pipeline_item *item) {
     struct inputs *in = inputs;
     const char *error;
