@@ -47,7 +47,7 @@ struct attention_options {
     double discard, residual; /* rollout */
     int start_layer;          /* rollout */
     /* Not a user's: */
-    bool whole; /* the pass is shared with maps of all queries: no layer's rows may be left out */
+    bool whole; /* the pass is shared with who wants all queries: no layer's rows may be left out */
     bool slots; /* QUERY_ALL: keys are the slots of a query's window, not the whole map's tokens */
 };
 struct attention_options attention_defaults(void);

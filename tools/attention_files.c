@@ -6,7 +6,8 @@
  *   h5   all arrays in one file, datasets named like the method, the stage or the layer
  *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value
  *
- * pictures (attention_pictures.h), and one page for all images (attention_page.h).
+ * pictures (attention_pictures.h), one page for all images (attention_page.h), and what is counted
+ * of every head (attention_stats.h).
  */
 #include "tools/attention_files.h"
 
@@ -17,6 +18,7 @@
 #include "tools/arrays.h"
 #include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
+#include "tools/attention_stats.h"
 #include "tools/cli.h"
 #include "tools/faithfulness.h"
 #include "tools/output.h"
@@ -164,6 +166,7 @@ const struct attention_kind attention_kinds[] = {
     {.name = "h5", .save = save_h5},
     {.name = "csv", .save = save_csv},
     {.name = "html", .save = attention_page_save, .picture = true},
+    {.name = "stats", .save = attention_stats_save},
     {.name = "faithfulness", .save = faithfulness_save},
     {.name = NULL}};
 

@@ -11,6 +11,7 @@
 #include "tools/attention.h"
 #include "tools/attention_files.h"
 #include "tools/attention_page.h"
+#include "tools/attention_stats.h"
 #include "tools/cli.h"
 #include "tools/faithfulness.h"
 #include "tools/heat_map.h"
@@ -32,7 +33,8 @@ struct command {
     struct devices devices;
     struct model model;
     struct attention_maps maps;
-    struct attention_page page; /* --save html */
+    struct attention_page page;   /* --save html */
+    struct attention_stats stats; /* --save stats */
     struct faithfulness faithfulness;
     bool measures; /* --faithfulness */
     size_t seed;
@@ -95,7 +97,8 @@ static const struct cli_option rows[] = {
      .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
              "grid (layers x heads), mask, npy, h5, csv, html (index.html: a\n"
              "page to click through patches, layers and heads of all images),\n"
-             "faithfulness",
+             "stats (of every layer and head: entropy, mean distance, greatest\n"
+             "score, share of the prefix tokens), faithfulness",
      .unset = "overlay, of raw maps grid"},
     {0, "colormap", "NAME", CLI_CUSTOM, FIELD(look.colormap), .parse = parse_colormap,
      .show = show_colormap,
@@ -144,12 +147,20 @@ static bool wants_page(const struct command *c) {
     return c->kinds & attention_kind_named("html");
 }
 
+static bool wants_stats(const struct command *c) {
+    return c->kinds & attention_kind_named("stats");
+}
+
 static void say_memory(const struct command *c) {
+    const size_t kept = wants_page(c) ? c->page.kept_bytes : c->maps.kept_bytes;
     if (c->run.quiet) return;
-    if (wants_page(c))
-        attention_tell_memory(&c->maps, c->page.kept_bytes, c->page.count);
-    else
-        attention_tell_memory(&c->maps, c->maps.kept_bytes, c->maps.count);
+    attention_tell_memory(&c->maps, kept + c->stats.kept_bytes,
+                          wants_page(c) ? c->page.count : c->maps.count);
+}
+
+/* Whoever wants something of the pass: the page hands on to the maps, the statistics to either. */
+static const struct capture *capture_of(const struct command *c, bool stats) {
+    return stats ? &c->stats.capture : wants_page(c) ? &c->page.capture : &c->maps.capture;
 }
 
 /* What is saved, and where the options for it make no sense. */
@@ -159,7 +170,7 @@ static enum status choose_kinds(struct command *c) {
     if (c->look.mass == 0) c->look.mass = 0.6;
     if (c->measures) c->kinds |= attention_kind_named("faithfulness");
     c->measures = c->kinds & attention_kind_named("faithfulness");
-    c->attention.whole = wants_page(c);
+    c->attention.whole = wants_page(c) || wants_stats(c);
     TRY(attention_options_check(&c->attention, wants_page(c)));
     return attention_kinds_check(c->kinds, &c->attention);
 }
@@ -169,6 +180,8 @@ static enum status open_model(struct command *c) {
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
+    if (wants_stats(c))
+        TRY(attention_stats_open(&c->stats, &c->maps, capture_of(c, false), c->run.quiet));
     if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
     c->batch = c->model.batch;
@@ -216,6 +229,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .look = &c->look,
                                         .pixels = pixels,
                                         .page = &c->page,
+                                        .stats = &c->stats,
                                         .faithfulness = &c->faithfulness};
     enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
     mem_free(stem);
@@ -226,8 +240,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
 
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
-    const struct model_taps taps = {.layer = -1,
-                                    .capture = wants_page(c) ? &c->page.capture : &c->maps.capture};
+    const struct model_taps taps = {.layer = -1, .capture = capture_of(c, wants_stats(c))};
     const struct preprocess *rule = &c->model.preprocess;
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
@@ -288,6 +301,7 @@ int cmd_attention(int argc, char **argv) {
         mem_free(c.errors[i]);
     mem_free(c.errors);
     faithfulness_release(&c.faithfulness);
+    attention_stats_release(&c.stats);
     attention_page_release(&c.page);
     attention_release(&c.maps);
     model_release(&c.model);
