@@ -233,12 +233,18 @@ static void store_scores(const struct work *w, int first, int rows, int key, int
     }
 }
 
-/* probs = e^(score - greatest) / total, in place, and 0 behind tk and for padding's rows. */
+/*
+ * probs = e^(score - greatest) / total, in place, and 0 behind tk and for padding's rows; greatest
+ * to where it is wanted.
+ */
 static void normalise_scores(const struct work *w) {
     const struct attention_task *t = w->task;
     for (int r = 0; r < t->rows; r++) {
         float *row = t->probs + (size_t)(t->row + r) * t->probs_pitch;
-        if (t->tokens != NULL && t->tokens[t->row + r] < 0) {
+        const bool padding = t->tokens != NULL && t->tokens[t->row + r] < 0;
+        if (t->greatest != NULL)
+            t->greatest[t->row + r] = padding ? 0.0f : t->tk > 0 ? w->greatest[r] : -INFINITY;
+        if (padding) {
             memset(row, 0, (size_t)t->probs_columns * sizeof(float));
             continue;
         }

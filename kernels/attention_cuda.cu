@@ -201,7 +201,7 @@ DEVICE void plain_block(const struct attention_call &a, const struct attention_h
     }
 }
 
-/* A warp's rows to y, and their probabilities. */
+/* A warp's rows to y, their probabilities and greatest scores. */
 template <class T, int R>
 DEVICE void plain_store(const struct attention_call &a, const struct attention_head<T> &h,
                         const struct plain_memory &m, int first_row, struct plain_rows<R> *rows) {
@@ -218,6 +218,9 @@ DEVICE void plain_store(const struct attention_call &a, const struct attention_h
             from_float<T>(m.o[(row + r) * m.width + c] * inverse);
         if (h.probs == NULL || token == SLOT_NONE) continue;
         if (MUTANT(PROBS_ROW, false, token < 0)) continue;
+        if (h.greatest != NULL && lane == 0)
+            h.greatest[index] =
+                token < 0 ? 0.0f : MUTANT(GREATEST, 1.0f, LOG2E) * rows->greatest[r];
         float *p = h.probs + (size_t)index * a.pattern.keys;
         NO_UNROLL for (int j = lane; j < a.pattern.keys; j += 32) {
             bool seen = token >= 0 && sees(a.pattern, h.keys, index, j);
@@ -331,6 +334,7 @@ enum status cuda_attention(const struct cuda_attention *call, void *stream) {
     a.bias = call->bias;
     a.padding = call->padding;
     a.probs = call->probs;
+    a.greatest = call->greatest;
     a.wide_in = is_wide(&a.q, a.dim) && is_wide(&a.k, a.dim) && is_wide(&a.v, a.dim);
     a.wide_out = is_wide(&a.y, a.dim);
     if (call->type == CUDA_FP16) return halves<fp16>(a, a.q.batch, stream);

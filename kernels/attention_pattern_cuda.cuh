@@ -181,6 +181,7 @@ struct attention_call {
     const float *bias;        /* (H, entries) or NULL */
     const float *padding;     /* (2, H*D) or NULL */
     float *probs;             /* (problems, H, queries, keys) or NULL */
+    float *greatest;          /* (problems, H, queries) or NULL; with probs alone */
     bool wide_in, wide_out;   /* 8 columns of q, k and v, of y, are 16 aligned bytes */
 };
 
@@ -193,6 +194,7 @@ template <class T> struct attention_head {
     const float *pad_k, *pad_v; /* (D) of a padding slot, or NULL: zeros */
     const float *bias;          /* (entries) or NULL */
     float *probs;               /* (queries, keys of the pattern) or NULL */
+    float *greatest;            /* (queries) or NULL */
 };
 
 template <class T>
@@ -211,6 +213,7 @@ DEVICE struct attention_head<T> head_of(const struct attention_call &a, int prob
     h.pad_v = h.pad_k != NULL ? h.pad_k + width : NULL;
     h.bias = a.bias != NULL ? a.bias + (size_t)head * a.pattern.entries : NULL;
     h.probs = a.probs != NULL ? a.probs + row * a.pattern.queries * a.pattern.keys : NULL;
+    h.greatest = a.greatest != NULL ? a.greatest + row * a.pattern.queries : NULL;
     return h;
 }
 

@@ -502,21 +502,27 @@ static enum status check_attention_tables(const struct attention *desc, const st
     return ST_OK;
 }
 
-/* probs (B, H*Tq, Tk), or (B, windows*H*N, N) in window order. */
+/*
+ * probs (B, H*Tq, Tk), or (B, windows*H*N, N) in window order; greatest (B, H, Tq), or (B,
+ * windows*H, N).
+ */
 static enum status check_probs(const struct backend *be, const struct attention *desc,
                                const struct act *q, const struct act *k) {
-    int64_t rows = (int64_t)desc->heads * q->tokens, columns = k->tokens;
-    if (!desc->probs) return ST_OK;
+    int64_t softmaxes = desc->heads, queries = q->tokens, columns = k->tokens;
+    if (!desc->probs)
+        return desc->greatest ? fail(ST_SHAPE, "greatest scores without probabilities") : ST_OK;
     if (desc->pattern == PATTERN_WINDOW) {
         int64_t mh = desc->window_h, mw = desc->window_w;
-        columns = mh * mw;
-        rows = (desc->grid_h + mh - 1) / mh * ((desc->grid_w + mw - 1) / mw) * desc->heads;
-        if (rows > INT32_MAX / columns)
-            return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
-        rows *= columns;
+        queries = columns = mh * mw;
+        softmaxes = (desc->grid_h + mh - 1) / mh * ((desc->grid_w + mw - 1) / mw) * desc->heads;
     }
-    if (rows > INT32_MAX) return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
-    return backend_check_act(be, "probs", desc->probs, q->batch, (int)rows, (int)columns);
+    if (softmaxes > INT32_MAX / queries)
+        return fail(ST_SHAPE, "the probabilities have more than 2^31 rows");
+    TRY(backend_check_act(be, "probs", desc->probs, q->batch, (int)(softmaxes * queries),
+                          (int)columns));
+    if (!desc->greatest) return ST_OK;
+    return backend_check_act(be, "greatest", desc->greatest, q->batch, (int)softmaxes,
+                             (int)queries);
 }
 
 enum status backend_check_attention(const struct backend *be, const struct attention *desc,

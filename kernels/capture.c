@@ -25,6 +25,10 @@ int attention_shape_tokens(const struct attention_shape *shape) {
     return shape->prefix + shape->map.grid_h * shape->map.grid_w;
 }
 
+int attention_shape_rows(const struct attention_shape *shape) {
+    return shape->windows * shape->heads * shape->queries;
+}
+
 size_t attention_shape_head_floats(const struct attention_shape *shape) {
     return (size_t)shape->windows * (size_t)shape->queries * (size_t)shape->keys;
 }
@@ -47,41 +51,43 @@ bool capture_wants(const struct capture *capture, int layer) {
     return capture && (!capture->layers || capture->layers[layer]);
 }
 
-/* The probabilities of a layer in the room. */
-static struct act region_of(const struct capture_room *room, const struct attention_shape *shape,
-                            int batch) {
-    const int rows = shape->windows * shape->heads * shape->queries;
-    return (struct act){.data = room->region.data,
-                        .offset = room->region.offset,
+/* The front of a part of the room as a dense (batch, tokens, channels). */
+static struct act front_of(struct act part, int batch, int tokens, int channels) {
+    return (struct act){.data = part.data,
+                        .offset = part.offset,
                         .batch = batch,
-                        .tokens = rows,
-                        .channels = shape->keys,
-                        .pitch = (size_t)shape->keys,
-                        .stride = (size_t)rows * (size_t)shape->keys};
+                        .tokens = tokens,
+                        .channels = channels,
+                        .pitch = (size_t)channels,
+                        .stride = (size_t)tokens * (size_t)channels};
 }
 
 static void room_layout(struct backend *be, struct capture_room *room,
-                        const struct attention_shape *largest, int batch) {
-    room->region = act_take(be, &room->arena, batch,
-                            largest->windows * largest->heads * largest->queries, largest->keys);
+                        const struct attention_shape *largest, int score_rows, int batch) {
+    room->region = act_take(be, &room->arena, batch, attention_shape_rows(largest), largest->keys);
+    if (score_rows > 0) room->scores = act_take(be, &room->arena, batch, score_rows, 1);
 }
 
 static enum status reserve(struct backend *be, struct capture_room *room,
-                           const struct attention_shape *largest, int batch) {
-    room_layout(be, room, largest, batch);
+                           const struct attention_shape *largest, int score_rows, int batch) {
+    const size_t floats = attention_shape_floats(largest);
+    room_layout(be, room, largest, score_rows, batch);
     TRY(backend_reserve(be, &room->arena, "attention probabilities"));
-    room_layout(be, room, largest, batch);
+    room_layout(be, room, largest, score_rows, batch);
     if (!backend_is_gpu(be)) return ST_OK;
-    room->host = mem_zalloc((size_t)batch, attention_shape_floats(largest) * sizeof *room->host);
-    return room->host ? ST_OK : ST_NOMEM;
+    room->host = mem_zalloc((size_t)batch, (floats + (size_t)score_rows) * sizeof *room->host);
+    if (!room->host) return ST_NOMEM;
+    room->host_scores = room->host + (size_t)batch * floats;
+    return ST_OK;
 }
 
 enum status capture_reserve(struct backend *be, struct capture_room *room,
-                            const struct attention_shape *largest, int batch) {
+                            const struct attention_shape *largest, int score_rows, int batch) {
     enum status st;
-    if (room->arena.base && room->region.batch >= batch) return ST_OK;
+    if (room->arena.base && room->region.batch >= batch && (!score_rows || room->scores.data))
+        return ST_OK;
     capture_release(be, room);
-    st = reserve(be, room, largest, batch);
+    st = reserve(be, room, largest, score_rows, batch);
     if (st != ST_OK) capture_release(be, room);
     return st;
 }
@@ -95,12 +101,14 @@ void capture_release(struct backend *be, struct capture_room *room) {
 /* ---- the op ---------------------------------------------------------------------------------- */
 
 void capture_hand_out(struct backend *be, const struct capture *capture, int layer,
-                      struct attention_shape shape, struct act probs, float *host) {
+                      struct attention_shape shape, struct act probs, float *host,
+                      const float *greatest) {
     const struct captured taken = {.layer = layer,
                                    .first = capture->first,
                                    .batch = probs.batch,
                                    .shape = shape,
-                                   .probs = backend_view(be, probs, host)};
+                                   .probs = backend_view(be, probs, host),
+                                   .greatest = greatest};
     if (taken.probs) capture->take(capture->context, &taken);
 }
 
@@ -108,10 +116,15 @@ bool capture_attention(struct backend *be, const struct capture_room *room,
                        const struct capture *capture, int layer,
                        const struct attention_shape *shape, const struct attention *desc,
                        struct act q, struct act k, struct act v, struct act y) {
-    const struct act probs = region_of(room, shape, q.batch);
+    const struct act probs =
+        front_of(room->region, q.batch, attention_shape_rows(shape), shape->keys);
+    const struct act scores =
+        front_of(room->scores, q.batch, shape->windows * shape->heads, shape->queries);
     struct attention wanted = *desc;
     wanted.probs = &probs;
+    if (capture->scores) wanted.greatest = &scores;
     op_attention(be, &wanted, q, k, v, y);
-    capture_hand_out(be, capture, layer, *shape, probs, room->host);
+    capture_hand_out(be, capture, layer, *shape, probs, room->host,
+                     capture->scores ? backend_view(be, scores, room->host_scores) : NULL);
     return !backend_is_gpu(be);
 }

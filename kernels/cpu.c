@@ -255,6 +255,7 @@ static void attention_rows(void *context, int task, int worker) {
     if (desc->probs) {
         part.probs = act_row(desc->probs, image, head * tq);
         part.probs_pitch = desc->probs->pitch;
+        if (desc->greatest) part.greatest = act_row(desc->greatest, image, head);
     }
     call->cpu->kernels->attention(&part);
 }

@@ -33,6 +33,7 @@ struct attention_task {
     float *probs;       /* (Tq, Tk) of this image and head, or NULL */
     size_t probs_pitch; /* elements from a row to the next */
     int probs_columns;  /* Tk before the cut: columns [tk, probs_columns) are written 0 */
+    float *greatest;    /* (Tq): with probs, each row's greatest score; or NULL */
     float *scratch;     /* attention_scratch() floats, 64-byte aligned, this worker's own */
     const float *table; /* PATTERN_FULL: desc->bias of this head, or NULL */
     /* PATTERN_WINDOW, where rows and keys are the N slots of a window; else NULL. */

@@ -107,8 +107,8 @@ struct record_mean {
 struct record_attention {
     struct attention desc; /* numbers alone: no tables, lengths or probs */
     struct cuda_attention call;
-    struct cuda_view probs; /* of activations; data NULL: not wanted */
-    int lengths;            /* 1 + where they begin in the list's, 0: none */
+    struct cuda_view probs, greatest; /* of activations; data NULL: not wanted */
+    int lengths;                      /* 1 + where they begin in the list's, 0: none */
 };
 
 struct record {

@@ -38,6 +38,7 @@ struct cuda_attention {
     const float *padding;         /* (2, H*D) or NULL = zeros */
     const int *lengths;           /* device (B) or NULL */
     float *probs;                 /* as struct attention says, dense, or NULL */
+    float *greatest;              /* the same; with probs alone */
 };
 enum status cuda_attention(const struct cuda_attention *call, void *stream) MUST_CHECK;
 

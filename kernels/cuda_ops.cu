@@ -164,6 +164,7 @@ static enum status cuda_attention_op(struct backend *be, const struct attention 
     a->call.bias = values_of(desc->bias);
     a->call.padding = values_of(desc->padding);
     if (desc->probs != NULL) cuda_view_of(cuda, desc->probs, &a->probs);
+    if (desc->greatest != NULL) cuda_view_of(cuda, desc->greatest, &a->greatest);
     if (desc->lengths == NULL) return ST_OK;
     return copy_lengths(&cuda->list, desc->lengths, q->batch, &a->lengths);
 }
@@ -171,13 +172,18 @@ static enum status cuda_attention_op(struct backend *be, const struct attention 
 /* ---- preparing and running ------------------------------------------------------------------- */
 
 /* The kernel writes dense fp32; an activation of that kind takes it as it is. */
-static bool probs_direct(const struct cuda *cuda, const struct cuda_view *probs) {
-    return cuda->type == CUDA_FP32 && probs->pitch == (size_t)probs->channels &&
-           (probs->batch == 1 || probs->stride == (size_t)probs->tokens * probs->pitch);
+static bool is_direct(const struct cuda *cuda, const struct cuda_view *view) {
+    return cuda->type == CUDA_FP32 && view->pitch == (size_t)view->channels &&
+           (view->batch == 1 || view->stride == (size_t)view->tokens * view->pitch);
 }
 
 static size_t dense_bytes(const struct cuda_view *view) {
     return (size_t)view->batch * (size_t)view->tokens * (size_t)view->channels * sizeof(float);
+}
+
+/* What of a view the kernel writes into the scratch, and then is copied. */
+static size_t scratch_bytes(const struct cuda *cuda, const struct cuda_view *view) {
+    return view->data == NULL || is_direct(cuda, view) ? 0 : dense_bytes(view);
 }
 
 static const char *name_of(const struct record *record, char *text, size_t size) {
@@ -199,23 +205,28 @@ enum status cuda_prepare_record(struct cuda *cuda, const struct record *record) 
     if (record->kind == RECORD_LINEAR) st = cuda_linear_prepare(cuda, &record->of.linear);
     if (record->kind == RECORD_EMBED) st = cuda_embed_prepare(cuda, &record->of.embed);
     if (record->kind == RECORD_ATTENTION) st = cuda_choose_attention(cuda, a);
-    if (record->kind == RECORD_ATTENTION && a->probs.data != NULL && !probs_direct(cuda, &a->probs))
-        st = cuda_want(cuda, &cuda->scratch, dense_bytes(&a->probs));
+    if (record->kind == RECORD_ATTENTION && st == ST_OK && a->probs.data != NULL)
+        st = cuda_want(cuda, &cuda->scratch,
+                       scratch_bytes(cuda, &a->probs) + scratch_bytes(cuda, &a->greatest));
     return named(record, st);
 }
 
 static enum status run_attention(struct cuda *cuda, const struct record_attention *a,
                                  const int *lengths) {
     struct cuda_attention call = a->call;
-    bool direct = a->probs.data != NULL && probs_direct(cuda, &a->probs), done = false;
+    const size_t probs = scratch_bytes(cuda, &a->probs);
+    const size_t greatest = scratch_bytes(cuda, &a->greatest);
+    bool done = false;
     TRY(cuda_chosen_attention(cuda, a, &done));
     if (done) return ST_OK;
     call.desc = &a->desc;
     if (a->lengths > 0) call.lengths = lengths + a->lengths - 1;
-    if (a->probs.data != NULL) call.probs = (float *)(direct ? a->probs.data : cuda->scratch.data);
+    call.probs = (float *)(probs > 0 ? cuda->scratch.data : a->probs.data);
+    call.greatest = (float *)(greatest > 0 ? (char *)cuda->scratch.data + probs : a->greatest.data);
     TRY(cuda_attention(&call, cuda->compute));
-    if (a->probs.data == NULL || direct) return ST_OK;
-    return cuda_from_fp32(cuda->type, call.probs, &a->probs, cuda->compute);
+    if (probs > 0) TRY(cuda_from_fp32(cuda->type, call.probs, &a->probs, cuda->compute));
+    if (greatest == 0) return ST_OK;
+    return cuda_from_fp32(cuda->type, call.greatest, &a->greatest, cuda->compute);
 }
 
 static enum status run_read(struct cuda *cuda, const struct cuda_view *view) {

@@ -271,6 +271,13 @@ struct attention {
      * of size Tq*Tk stored.
      */
     const struct act *probs;
+    /*
+     * With probs alone; NULL, or where each query's greatest score goes, as the softmax saw it
+     * (scaled, with bias and mask): FULL and the 1-D patterns (B, H, Tq); WINDOW (B, windows*H, N)
+     * in window order, 0 for padding slots. -inf for a query that sees no key; what stands for a
+     * row with NaN in it is undefined.
+     */
+    const struct act *greatest;
 };
 void op_attention(struct backend *be, const struct attention *desc, struct act q, struct act k,
                   struct act v, struct act y);

@@ -94,6 +94,8 @@ static void aim(const struct windows_call *call, struct attention_task *task, in
     if (desc->probs) {
         task->probs = act_row(desc->probs, image, (window * desc->heads + head) * call->slots);
         task->probs_pitch = desc->probs->pitch;
+        if (desc->greatest)
+            task->greatest = act_row(desc->greatest, image, window * desc->heads + head);
     }
 }
 

@@ -217,6 +217,15 @@ static struct attention_shape largest_attention(const struct swin *swin) {
     return largest;
 }
 
+static int most_rows(const struct swin *swin) {
+    int most = 0;
+    for (int l = 0; l < swin->depth; l++) {
+        const struct attention_shape shape = swin_attention_shape(swin, l);
+        if (attention_shape_rows(&shape) > most) most = attention_shape_rows(&shape);
+    }
+    return most;
+}
+
 /* ---- the callers ----------------------------------------------------------------------------- */
 
 enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, float *logits,
@@ -228,7 +237,9 @@ enum status swin_forward(struct swin *swin, const uint8_t *pixels, int batch, fl
     if (taps && taps->tokens && (taps->layer < -1 || taps->layer >= swin->depth))
         return fail(ST_USAGE, "no layer %d: the model has layers 0 to %d", taps->layer,
                     swin->depth - 1);
-    if (taps && taps->capture) TRY(capture_reserve(swin->backend, &swin->room, &largest, batch));
+    if (taps && taps->capture)
+        TRY(capture_reserve(swin->backend, &swin->room, &largest,
+                            taps->capture->scores ? most_rows(swin) : 0, batch));
     run_forward(swin, pixels, batch, logits, taps);
     return backend_sync(swin->backend);
 }

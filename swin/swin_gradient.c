@@ -22,7 +22,7 @@ static void stage_layout(struct swin_gradient *g, int s) {
     const struct attention_shape shape =
         swin_attention_shape(swin, (int)(stage->blocks - swin->blocks));
     const int n = g->classes, T = stage->tokens, C = stage->channels, F = stage->hidden;
-    const int rows = shape.windows * shape.heads * shape.queries;
+    const int rows = attention_shape_rows(&shape);
     struct swin_gradient_stage *own = &g->stages[s];
     struct backend *be = swin->backend;
     struct arena *arena = &g->workspace;
@@ -131,7 +131,7 @@ static void attention_backward(struct swin_gradient *g, int s, int layer, int n,
     op_attention_backward(be, &desc, &gradients);
     if (!capture_wants(capture, layer)) return;
     op_relevance(be, probs, dprobs, dprobs);
-    capture_hand_out(be, capture, layer, swin_attention_shape(g->swin, layer), dprobs, NULL);
+    capture_hand_out(be, capture, layer, swin_attention_shape(g->swin, layer), dprobs, NULL, NULL);
 }
 
 /* own->x, or its norm -> own->a (1, T, C), with qkv and probs. */

@@ -141,6 +141,35 @@ run -q -o swin -m swin-cifar10 --method raw --query all --layers 3 --save npy,cs
 check "a Swin's matrices on the whole map" shape swin/cat.raw.layer3.npy "4, 64, 64,"
 check "  rows sum to 1" sums swin/cat.raw.csv 2
 
+# ---- statistics of heads ---------------------------------------------------------------------------
+
+run -o stats --method raw --save stats,npy cat.ppm dog.ppm
+check "--save stats: exit 0" exits 0
+check "  a file a picture" files stats "cat.raw.npy cat.raw.stats.csv dog.raw.npy dog.raw.stats.csv"
+check "  its columns" [ "$(head -n 1 stats/cat.raw.stats.csv)" = \
+    "layer,head,entropy,entropy_share,distance,greatest,prefix,flag" ]
+check "  a line a layer and head" [ "$(cut -d, -f1,2 stats/cat.raw.stats.csv | tail -n +2 | paste -sd" " -)" = \
+    "$(for l in 0 1 2 3 4 5; do for h in 0 1 2 3; do echo $l,$h; done; done | paste -sd" " -)" ]
+check "  within what they can be" awk -F, 'NR > 1 && !($3 > 0 && $3 <= log(65) + 1e-6 && $4 > 0 && $4 < 1.000001 &&
+    $5 > 0 && $5 < 32 * sqrt(2) && $6 < 100 && $7 > 0 && $7 < 1 && $8 == "") { exit 1 }' stats/cat.raw.stats.csv
+check "  nothing explodes" eval '! err_has "scores above"'
+check "  the maps are those of a pass without it" eval \
+    'run -q -o plain --method raw cat.ppm && cmp stats/cat.raw.npy plain/cat.raw.npy'
+run -q -o stats2 -b 3 -t 2 --save stats,npy cat.ppm broken.png dog.ppm
+check "  of a rollout, in a batch, the same numbers" eval 'cmp stats/cat.raw.stats.csv stats2/cat.rollout.stats.csv &&
+    cmp stats/dog.raw.stats.csv stats2/dog.rollout.stats.csv'
+check "  and the same rollout" cmp stats2/cat.rollout.npy quiet/cat.rollout.npy
+run -q -o stats3 --method raw --query 13,4 --layers 4,2 --heads 3,1 --save stats cat.ppm
+check "  of the layers and heads asked for, whatever the query" \
+    [ "$(cat stats3/cat.raw.stats.csv)" = "$(grep -E '^layer|^[24],[13],' stats/cat.raw.stats.csv |
+        awk -F, '{ print NR == 1 ? 0 : $1 * 9 - $2, $0 }' | sort -n | cut -d' ' -f2-)" ]
+run -o stats4 -m "$ref/swin_v1_extreme.h5" --save stats cat.ppm
+check "scores of 1e4: exit 0" exits 0
+check "  flagged" eval 'grep -q "exploding$" stats4/cat.rollout.stats.csv'
+check "  one line says so" [ "$(grep -c "cat.ppm: scores above 100 in [0-9]* of 12 heads, the greatest, " err)" = 1 ]
+run -q -o stats4 -m "$ref/swin_v1_extreme.h5" --save stats cat.ppm
+check "  with -q none" empty err
+
 # ---- models ----------------------------------------------------------------------------------------
 
 for model in vit_distilled vit_gap_norm vit_map vit_none vit_beit vit_dinov2_giant swin_v1_padded swin_v2_odd swin_v1_windows; do
@@ -189,9 +218,9 @@ if [ -f "$standin" ]; then
     cp "$bin" "$(dirname "$standin")"/* gpu/
     # Two of them, each with a part of every batch; in fp32 as near as the pass is.
     for model in vit-cifar10 swin-cifar10; do
-        run -q -o cpu -d cpu -m $model --save csv cat.ppm dog.ppm may
+        run -q -o cpu -d cpu -m $model --save csv,stats cat.ppm dog.ppm may
         bin=$work/gpu/vitrine LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=2 XDG_CACHE_HOME=$work \
-            run -q -o cuda -d cuda:0,1 -p fp32 -b 2 -m $model --save csv cat.ppm dog.ppm may
+            run -q -o cuda -d cuda:0,1 -p fp32 -b 2 -m $model --save csv,stats cat.ppm dog.ppm may
         check "$model on two stand-ins of a GPU: exit 0" exits 0
         bin=$work/gpu/vitrine LD_LIBRARY_PATH=$work/gpu FAKE_CUDA_DEVICES=1 XDG_CACHE_HOME=$work \
             run -o cuda2 -d cuda -p fp32 -m $model --method gradient --class 3,5 cat.ppm
@@ -199,8 +228,11 @@ if [ -f "$standin" ]; then
         check "  the CPU is named too" err_has "cpu: "
         run -q -o cpu2 -d cpu -m $model --method gradient --class 3,5 cat.ppm
         check "  its maps" diff -r cpu2 cuda2
-        check "  the CPU's maps" eval 'for f in cpu/*; do paste -d, "$f" "cuda/${f#cpu/}" |
-            awk -F, "NR > 1 { d = \$3 - \$6; if (d < -1e-6 || d > 1e-6) exit 1 }" || exit 1; done'
+        check "  the CPU's maps" eval '(for f in cpu/*rollout.csv; do paste -d, "$f" "cuda/${f#cpu/}" |
+            awk -F, "NR > 1 { d = \$3 - \$6; if (d < -1e-6 || d > 1e-6) exit 1 }" || exit 1; done)'
+        check "  and statistics" eval '(for f in cpu/*stats.csv; do paste -d, "$f" "cuda/${f#cpu/}" |
+            awk -F, "NR > 1 { for (i = 1; i < 8; i++) { d = \$i - \$(i + 8); if (d < -1e-4 || d > 1e-4) exit 1 } }" ||
+            exit 1; done)'
     done
 else
     skipped=$((skipped + 1))
@@ -362,6 +394,7 @@ refuse "option --residual is for --method rollout" --method gradient --residual 
 refuse "option --query all is for --method raw" --method gradient --query all
 refuse "option --layers is for --method raw and --save html" --method gradient --layers 1
 refuse "the model has layers 0 to 5" --method gradient --start-layer 6
+refuse "--save stats is for --method rollout and raw" --method gradient --save stats
 refuse "option --class top: the model has no classes" --method gradient -m "$ref/vit_none.h5"
 check "nothing of them is written" [ ! -e no ]
 
@@ -382,6 +415,10 @@ if "$bin" --version | grep -q stb_image; then
     bare -q -o html3 -m swin-cifar10 --method raw --query 20,9 --save html,npy cat.ppm
     check "a page beside a Swin's raw maps: exit 0" exits 0
     check "  whole" page html3/index.html 1
+    bare -q -o html6 --save html --layers 1,4 cat.ppm
+    bare -q -o html5 --save html,stats --layers 1,4 cat.ppm
+    check "a page beside statistics: the same page" cmp html5/index.html html6/index.html
+    check "  the same statistics" cmp html5/cat.rollout.stats.csv stats/cat.raw.stats.csv
     check "  the raw maps as without it" cmp html3/cat.raw.stage1.npy swin/cat.raw.stage1.npy
     bare -q -o html4 -m "$ref/vit_map.h5" --save html,npy cat.ppm
     check "a page of a head that attends itself: exit 0" exits 0

@@ -9,6 +9,7 @@
 #include "kernels/ops.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* PATTERN_FULL. */
@@ -120,11 +121,12 @@ static inline double head_addend(const struct head_shape *s, int query, int key,
 
 /*
  * One query: p (keys) = softmax(score + p), where p comes with what is added to the scores, and y
- * (dim) = p v. factor is the scale, or the temperature. No keys: y is zeros.
+ * (dim) = p v. factor is the scale, or the temperature. No keys: y is zeros. Returns the greatest
+ * score, -inf without keys.
  */
-static inline void attention_reference(enum attention_score score, double factor, int keys, int dim,
-                                       const float *q, const float *const *k, const float *const *v,
-                                       double *p, double *y) {
+static inline double attention_reference(enum attention_score score, double factor, int keys,
+                                         int dim, const float *q, const float *const *k,
+                                         const float *const *v, double *p, double *y) {
     double greatest = -INFINITY, total = 0;
     for (int j = 0; j < keys; j++) {
         double s = factor * attention_dot(q, k[j], dim);
@@ -141,6 +143,21 @@ static inline void attention_reference(enum attention_score score, double factor
         for (int c = 0; c < dim; c++)
             y[c] += p[j] * (double)v[j][c];
     }
+    return greatest;
+}
+
+/* Whether scores are within tolerance * max(1, |want|), infinities the same; says what is not. */
+static inline bool scores_close(const char *name, const float *got, const double *want, size_t n,
+                                double tolerance) {
+    for (size_t i = 0; i < n; i++) {
+        if (isinf(want[i]) && (double)got[i] == want[i]) continue;
+        if (fabs((double)got[i] - want[i]) <= tolerance * fmax(1, fabs(want[i]))) continue;
+        if (name)
+            printf("%s: greatest score %zu of %zu is %.9g, want %.9g\n", name, i, n, (double)got[i],
+                   want[i]);
+        return false;
+    }
+    return true;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */

@@ -191,14 +191,15 @@ static inline struct table *duo_table(struct duo *duo, int i, size_t count, floa
     return table;
 }
 
-/* Probabilities are compared with the values' tolerance. */
+/* Probabilities, and greatest scores, are compared with the values' tolerance. */
 static inline void duo_heads(struct duo *duo, const struct head_shape *s, bool probs, int spare) {
     enum { HEADS = 2 };
     const int lengths[] = {s->valid, s->tk}, width = HEADS * s->dim;
-    struct twin q = twin_take(duo, 2, s->tq, width, spare), p = {.count = 0};
+    struct twin q = twin_take(duo, 2, s->tq, width, spare), p = {.count = 0}, g = p;
     struct twin k = twin_take(duo, 2, s->tk, width, spare);
     struct twin v = twin_take(duo, 2, s->tk, width, spare), y = twin_take(duo, 2, s->tq, width, 0);
     if (probs) p = twin_take(duo, 2, HEADS * s->tq, s->tk, 0);
+    if (probs) g = twin_take(duo, 2, HEADS, s->tq, s->tq % 2); /* dense, or not */
     for (int i = 0; s->valid > 0 && i < 2; i++) {
         struct attention desc = {.heads = HEADS,
                                  .head_dim = s->dim,
@@ -208,12 +209,14 @@ static inline void duo_heads(struct duo *duo, const struct head_shape *s, bool p
                                  .grid_w = s->grid_w,
                                  .prefix = s->prefix,
                                  .lengths = s->valid < s->tk ? lengths : NULL,
-                                 .probs = probs ? &p.on[i] : NULL};
+                                 .probs = probs ? &p.on[i] : NULL,
+                                 .greatest = probs ? &g.on[i] : NULL};
         if (s->score == SCORE_COSINE) desc.temperature = duo_table(duo, i, HEADS, -s->scale);
         if (s->grid_h > 0) desc.bias = duo_table(duo, i, HEADS * head_entries(s), 1);
         op_attention(duo->be[i], &desc, q.on[i], k.on[i], v.on[i], y.on[i]);
     }
     if (s->valid > 0) duo_compare(duo, "attention", s->why, probs ? &p : &y);
+    if (s->valid > 0 && probs) duo_compare(duo, "greatest scores", s->why, &g);
     duo->arena[0].used = duo->arena[1].used = 0;
 }
 

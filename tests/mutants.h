@@ -31,7 +31,8 @@
     f(NORM_CLAMP, "the norm of a zero row is not clamped") \
     f(KEY_NORM, "keys are not normalised") \
     f(HEAD_COLUMN, "every head reads the values of the first") \
-    f(PROBS_ROW, "padding's rows of probabilities are not zeros")
+    f(PROBS_ROW, "padding's rows of probabilities are not zeros") \
+    f(GREATEST, "the greatest score has another scale")
 
 /* layernorm_cuda, tokens_cuda and activation_cuda, in test_rows_cuda */
 #define ROW_MUTANTS(f) \

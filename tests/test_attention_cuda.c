@@ -36,19 +36,24 @@ static bool agrees(struct subject *s, struct subject *odd) {
     static const struct simt_options random = {.schedule = SIMT_RANDOM, .seed = 7};
     subject_reference(s);
     size_t y_bytes = y_count(s) * sizeof(float), probs_bytes = probs_count(s) * sizeof(float);
+    size_t scores_bytes = row_count(s) * sizeof(float);
     bool good = run(s, &schedules[0], true) && subject_good(s, cuda_type_names[s->type], true);
     float *y = copy_of(s->got, y_bytes), *probs = copy_of(s->probs, probs_bytes);
+    float *scores = copy_of(s->greatest, scores_bytes);
     for (size_t i = 1; i < COUNT_OF(schedules); i++) {
         bool with = i % 2 == 0;
         good &= run(s, &schedules[i], with) && memcmp(y, s->got, y_bytes) == 0;
-        good &= !with || memcmp(probs, s->probs, probs_bytes) == 0;
+        good &= !with || (memcmp(probs, s->probs, probs_bytes) == 0 &&
+                          memcmp(scores, s->greatest, scores_bytes) == 0);
         if (!good) printf("%s, %s: schedule %zu\n", cuda_type_names[s->type], s->why, i);
     }
     good &= run(odd, &random, true) && subject_gaps_whole(odd) &&
-            memcmp(y, odd->got, y_bytes) == 0 && memcmp(probs, odd->probs, probs_bytes) == 0;
+            memcmp(y, odd->got, y_bytes) == 0 && memcmp(probs, odd->probs, probs_bytes) == 0 &&
+            memcmp(scores, odd->greatest, scores_bytes) == 0;
     if (!good) printf("%s, %s: failed\n", cuda_type_names[s->type], s->why);
     mem_free(y);
     mem_free(probs);
+    mem_free(scores);
     return good;
 }
 
@@ -217,6 +222,8 @@ static void huge_scores(void **state) {
         /* A score of 3e4 has an error of 4e-3 in fp32, and the two greatest may be near. */
         assert_true(op_close("huge", s.got, s.want, s.ones, y_count(&s), 1e-2));
         assert_true(op_close("huge", s.probs, s.want_probs, s.ones, probs_count(&s), 1e-2));
+        assert_true(
+            scores_close("huge", s.greatest, s.want_greatest, row_count(&s), SUBJECT_SCORES));
         subject_release(&s);
     }
 }

@@ -21,9 +21,10 @@ struct operands {
     struct attention desc;
     int tokens, slots, windows, width; /* T, N, W, H*D */
     size_t entries;                    /* of a head's table */
-    struct act qkv, y, probs;
+    struct act qkv, y, probs, greatest;
     float *table, *padding, *temperature; /* (H, entries), (2, H*D), (H) */
     double *want, *want_probs, *ones;     /* (B, T, H*D), (B, W*H*N, N) */
+    double *want_greatest;                /* (B, W*H, N) */
     float *got;
     struct arena arena;
 };
@@ -39,12 +40,18 @@ static size_t probs_count(const struct operands *o) {
            (size_t)(o->slots * o->slots);
 }
 
+static size_t row_count(const struct operands *o) {
+    return probs_count(o) / (size_t)o->slots;
+}
+
 static void lay_out(struct operands *o) {
     const struct window_shape *s = &o->shape;
     size_t most = y_count(o) > probs_count(o) ? y_count(o) : probs_count(o);
     o->qkv = act_take(o->be, &o->arena, s->batch, o->tokens, 3 * o->width + SPARE);
     o->y = act_take(o->be, &o->arena, s->batch, o->tokens, o->width);
     o->probs = act_take(o->be, &o->arena, s->batch, o->windows * s->heads * o->slots, o->slots);
+    o->greatest = act_take(o->be, &o->arena, s->batch, o->windows * s->heads, o->slots);
+    o->want_greatest = arena_take(&o->arena, row_count(o), sizeof(double));
     o->table = arena_take(&o->arena, (size_t)s->heads * o->entries, sizeof(float));
     o->padding = arena_take(&o->arena, 2 * (size_t)o->width, sizeof(float));
     o->temperature = arena_take(&o->arena, (size_t)s->heads, sizeof(float));
@@ -117,7 +124,10 @@ static void run(struct operands *o, bool probs) {
         ((float *)o->y.data)[i] = NAN;
     for (size_t i = 0; i < probs_count(o); i++)
         ((float *)o->probs.data)[i] = NAN;
+    for (size_t i = 0; i < row_count(o); i++)
+        ((float *)o->greatest.data)[i] = NAN;
     o->desc.probs = probs ? &o->probs : NULL;
+    o->desc.greatest = probs ? &o->greatest : NULL;
     op_attention(o->be, &o->desc, act_columns(o->qkv, 0, o->width),
                  act_columns(o->qkv, o->width, o->width),
                  act_columns(o->qkv, 2 * o->width, o->width), o->y);
@@ -148,6 +158,7 @@ static void query_reference(struct operands *o, int image, int window, int head,
     const float *table = s->bias > 0 ? o->table + (size_t)head * o->entries : NULL;
     double *p = o->want_probs + at * (size_t)o->slots;
     memset(p, 0, (size_t)o->slots * sizeof *p);
+    o->want_greatest[at] = 0;
     if (a.token < 0) return;
     for (int j = 0; j < o->slots; j++) {
         struct map_slot b = map_slot_of(s, window, j);
@@ -155,7 +166,7 @@ static void query_reference(struct operands *o, int image, int window, int head,
         v[j] = row_at(o, image, b, head, 2);
         p[j] = map_addend(s, a, b, table);
     }
-    attention_reference(
+    o->want_greatest[at] = attention_reference(
         o->desc.score, (double)(s->temperature > 0 ? o->temperature[head] : o->desc.scale),
         o->slots, s->dim, row_at(o, image, a, head, 0), k, v, p,
         o->want + ((size_t)image * (size_t)o->tokens + (size_t)a.token) * (size_t)o->width +
@@ -205,6 +216,7 @@ static void against_double(void **state) {
             assert_memory_equal(o.got, o.y.data, y_count(&o) * sizeof(float));
             good &= op_close(name, o.probs.data, o.want_probs, o.ones, probs_count(&o),
                              tolerance(&window_shapes[i]));
+            good &= scores_close(name, o.greatest.data, o.want_greatest, row_count(&o), 2e-6);
             operands_release(&o);
         }
     }
@@ -227,6 +239,8 @@ static void threads_and_batch_do_not_matter(void **state) {
             run(&two, true);
             assert_memory_equal(one.y.data, two.y.data, y_count(&one) * sizeof(float));
             assert_memory_equal(one.probs.data, two.probs.data, probs_count(&one) * sizeof(float));
+            assert_memory_equal(one.greatest.data, two.greatest.data,
+                                row_count(&one) * sizeof(float));
             operands_release(&one);
             operands_release(&two);
         }

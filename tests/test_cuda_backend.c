@@ -46,14 +46,16 @@ static void test_parity(void **state) {
     assert_true(good);
 }
 
-/* With a capture of every layer, of all rows or the head's, logits keep their bits. */
+/*
+ * With a capture of every layer and its scores, of all rows or the head's, logits keep their bits.
+ */
 static void test_capture(void **state) {
     static const char *const names[] = {"vit_token", "vit_distilled", "vit_map", "swin_v1_padded"};
     (void)state;
     for (size_t i = 0; i < 2 * COUNT_OF(names) * COUNT_OF(precisions); i++) {
         struct capture_copy copy = {.images = IMAGES};
         const struct capture capture = {
-            .take = capture_copy_take, .context = &copy, .head_rows = i % 2};
+            .take = capture_copy_take, .context = &copy, .head_rows = i % 2, .scores = true};
         struct session s;
         struct outputs plain, with;
         fake_cuda_reset();

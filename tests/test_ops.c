@@ -448,7 +448,7 @@ static void test_attention_refusals(void **state) {
     struct attention attention = {.heads = HEADS, .head_dim = WIDTH / HEADS, .scale = 1};
     static const int lengths[2] = {5, 6};
     struct small s;
-    struct act x;
+    struct act x, probs;
     (void)state;
     small_load(&s, be, 2);
     x = s.n;
@@ -467,7 +467,18 @@ static void test_attention_refusals(void **state) {
     attention.probs = &s.h;
     op_attention(be, &attention, x, x, x, s.a);
     expect_refusal(be, ST_SHAPE, "attention: probs is (2, 5, 24), want (2, 15, 5)");
+    probs = s.q;
+    probs.tokens = 15;
+    probs.channels = 5;
+    probs.pitch = 5;
+    attention.probs = &probs;
+    attention.greatest = &s.h;
+    op_attention(be, &attention, x, x, x, s.a);
+    expect_refusal(be, ST_SHAPE, "attention: greatest is (2, 5, 24), want (2, 3, 5)");
     attention.probs = NULL;
+    op_attention(be, &attention, x, x, x, s.a);
+    expect_refusal(be, ST_SHAPE, "attention: greatest scores without probabilities");
+    attention.greatest = NULL;
     op_attention(be, &attention, x, x, x, x);
     expect_refusal(be, ST_SHAPE, "attention: y is an input, want other memory");
     attention.pattern = PATTERN_WINDOW;

@@ -57,7 +57,7 @@ struct attention_options {
     const char *classes; /* gradient, page: class_list_find; NULL: the most likely one or two */
     /* Not a user's: */
     struct model *backward; /* gradient: the model on a CPU, opened with model_options.backward */
-    bool whole; /* the pass is shared with maps of all queries: no layer's rows may be left out */
+    bool whole; /* the pass is shared with who wants all queries: no layer's rows may be left out */
     bool slots; /* QUERY_ALL: keys are the slots of a query's window, not the whole map's tokens */
 };
 struct attention_options attention_defaults(void);

@@ -7,7 +7,8 @@
  *   csv  all arrays in one file, a line a number: layer,head,y,x,value; of a rollout y,x,value, of
  *        a gradient class,y,x,value
  *
- * pictures (attention_pictures.h), and one page for all images (attention_page.h).
+ * pictures (attention_pictures.h), one page for all images (attention_page.h), and what is counted
+ * of every head (attention_stats.h).
  */
 #include "tools/attention_files.h"
 
@@ -18,6 +19,7 @@
 #include "tools/arrays.h"
 #include "tools/attention_page.h"
 #include "tools/attention_pictures.h"
+#include "tools/attention_stats.h"
 #include "tools/cli.h"
 #include "tools/faithfulness.h"
 #include "tools/output.h"
@@ -177,6 +179,7 @@ const struct attention_kind attention_kinds[] = {
     {.name = "h5", .save = save_h5},
     {.name = "csv", .save = save_csv},
     {.name = "html", .save = attention_page_save, .picture = true},
+    {.name = "stats", .save = attention_stats_save},
     {.name = "faithfulness", .save = faithfulness_save},
     {.name = NULL}};
 
@@ -209,6 +212,9 @@ enum status attention_kinds_check(unsigned kinds, const struct attention_options
     if (faithfulness && options->method == ATTENTION_RAW)
         return fail(ST_USAGE,
                     "option --faithfulness is for --method rollout and gradient: it asks one map");
+    if (kinds & attention_kind_named("stats") && options->method == ATTENTION_GRADIENT)
+        return fail(ST_USAGE, "--save stats is for --method rollout and raw, whose pass gives "
+                              "probabilities");
     if (faithfulness && kinds & attention_kind_named("mask"))
         return fail(ST_USAGE, "option --faithfulness and a mask both write to stdout: run twice");
     for (int k = 0; attention_kinds[k].name; k++)

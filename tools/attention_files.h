@@ -9,6 +9,7 @@
 #include "tools/heat_map.h"
 
 struct attention_page;
+struct attention_stats;
 struct faithfulness;
 
 /* How pictures are drawn. */
@@ -34,9 +35,10 @@ struct attention_file {
     const char *model;   /* as it was asked for */
     const char *options; /* attention_options_text */
     const struct attention_look *look;
-    const uint8_t *pixels;             /* what the model saw, (height, width, 3) */
-    struct attention_page *page;       /* kind html (attention_page.h) */
-    struct faithfulness *faithfulness; /* the kind of this name */
+    const uint8_t *pixels;               /* what the model saw, (height, width, 3) */
+    struct attention_page *page;         /* kind html (attention_page.h) */
+    const struct attention_stats *stats; /* kind stats (attention_stats.h) */
+    struct faithfulness *faithfulness;   /* the kind of this name */
 };
 
 struct attention_kind {

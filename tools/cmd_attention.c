@@ -11,6 +11,7 @@
 #include "tools/attention.h"
 #include "tools/attention_files.h"
 #include "tools/attention_page.h"
+#include "tools/attention_stats.h"
 #include "tools/cli.h"
 #include "tools/faithfulness.h"
 #include "tools/heat_map.h"
@@ -35,7 +36,8 @@ struct command {
     struct model backward; /* the model once more */
     float *logits;         /* (batch, K) of a pass; NULL: nobody asks */
     struct attention_maps maps;
-    struct attention_page page; /* --save html */
+    struct attention_page page;   /* --save html */
+    struct attention_stats stats; /* --save stats */
     struct faithfulness faithfulness;
     bool measures; /* --faithfulness */
     size_t seed;
@@ -50,9 +52,9 @@ static const char about[] =
     "exact through shifted windows and mergings. raw is what the softmax gave: (layers, heads, h,\n"
     "w) for the query, of a Swin an array a stage; with --query all (heads, tokens, tokens) a\n"
     "layer. gradient is for a class: the rollout of each attention times the gradient of the\n"
-    "class's logit where that is positive (Chefer et al. 2021), on the CPU. Layers and heads count "
-    "from 0. For each input NAME.ext the folder gets\n"
-    "NAME.<method>.<suffix>; inputs of the same name keep their folder's name in front.";
+    "class's logit where that is positive (Chefer et al. 2021), on the CPU. Layers and heads\n"
+    "count from 0. For each input NAME.ext the folder gets NAME.<method>.<suffix>; inputs of\n"
+    "the same name keep their folder's name in front.";
 
 static enum status parse_colormap(const char *value, void *field) {
     return colormap_find(value, field)
@@ -104,7 +106,8 @@ static const struct cli_option rows[] = {
      .help = "overlay (on the picture), map (alone; of --query all a matrix),\n"
              "grid (layers x heads), mask, npy, h5, csv, html (index.html: a\n"
              "page to click through patches, layers and heads of all images),\n"
-             "faithfulness",
+             "stats (of every layer and head: entropy, mean distance, greatest\n"
+             "score, share of the prefix tokens), faithfulness",
      .unset = "overlay, of raw maps grid"},
     {0, "colormap", "NAME", CLI_CUSTOM, FIELD(look.colormap), .parse = parse_colormap,
      .show = show_colormap,
@@ -150,16 +153,30 @@ static int parse(int argc, char **argv, struct command *c, struct cli_args *args
     return cli_parse(&cli, argc, argv, args);
 }
 
+static bool is_gradient(const struct command *c) {
+    return c->attention.method == ATTENTION_GRADIENT;
+}
+
 static bool wants_page(const struct command *c) {
     return c->kinds & attention_kind_named("html");
 }
 
+static bool wants_stats(const struct command *c) {
+    return c->kinds & attention_kind_named("stats");
+}
+
 static void say_memory(const struct command *c) {
+    const size_t kept = wants_page(c) ? c->page.kept_bytes : c->maps.kept_bytes;
     if (c->run.quiet) return;
-    if (wants_page(c))
-        attention_tell_memory(&c->maps, c->page.kept_bytes, c->page.count);
-    else
-        attention_tell_memory(&c->maps, c->maps.kept_bytes, c->maps.count);
+    attention_tell_memory(&c->maps, kept + c->stats.kept_bytes,
+                          wants_page(c) ? c->page.count : c->maps.count);
+}
+
+/* Whoever wants something of the pass: the page hands on to the maps, the statistics to either. */
+static const struct capture *capture_of(const struct command *c, bool stats) {
+    if (stats) return &c->stats.capture;
+    if (wants_page(c)) return &c->page.capture;
+    return is_gradient(c) ? NULL : &c->maps.capture;
 }
 
 /* What is saved, and where the options for it make no sense. */
@@ -169,13 +186,9 @@ static enum status choose_kinds(struct command *c) {
     if (c->look.mass == 0) c->look.mass = 0.6;
     if (c->measures) c->kinds |= attention_kind_named("faithfulness");
     c->measures = c->kinds & attention_kind_named("faithfulness");
-    c->attention.whole = wants_page(c);
+    c->attention.whole = wants_page(c) || wants_stats(c);
     TRY(attention_options_check(&c->attention, wants_page(c)));
     return attention_kinds_check(c->kinds, &c->attention);
-}
-
-static bool is_gradient(const struct command *c) {
-    return c->attention.method == ATTENTION_GRADIENT;
 }
 
 /* A page compares classes too. */
@@ -205,6 +218,8 @@ static enum status open_model(struct command *c) {
     TRY(open_backward(c));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
+    if (wants_stats(c))
+        TRY(attention_stats_open(&c->stats, &c->maps, capture_of(c, false), c->run.quiet));
     if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
     c->batch = c->model.batch;
@@ -259,6 +274,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .look = &c->look,
                                         .pixels = pixels,
                                         .page = &c->page,
+                                        .stats = &c->stats,
                                         .faithfulness = &c->faithfulness};
     enum status st = stem ? ST_OK : ST_NOMEM;
     if (st == ST_OK && is_gradient(c)) {
@@ -275,9 +291,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
 
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
-    const struct capture *capture = is_gradient(c) ? NULL : &c->maps.capture;
-    const struct model_taps taps = {.layer = -1,
-                                    .capture = wants_page(c) ? &c->page.capture : capture};
+    const struct model_taps taps = {.layer = -1, .capture = capture_of(c, wants_stats(c))};
     const struct preprocess *rule = &c->model.preprocess;
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
     int good = 0;
@@ -340,6 +354,7 @@ int cmd_attention(int argc, char **argv) {
         mem_free(c.errors[i]);
     mem_free(c.errors);
     faithfulness_release(&c.faithfulness);
+    attention_stats_release(&c.stats);
     attention_page_release(&c.page);
     attention_release(&c.maps);
     mem_free(c.logits);

@@ -203,7 +203,9 @@ enum status vit_forward(struct vit *vit, const uint8_t *pixels, int batch, float
         return fail(ST_USAGE, "a batch of %d images: 1 to %d fit the workspace", batch,
                     vit->max_batch);
     if (taps) TRY(check_taps(vit, taps));
-    if (taps && taps->capture) TRY(capture_reserve(vit->backend, &vit->room, &largest, batch));
+    if (taps && taps->capture)
+        TRY(capture_reserve(vit->backend, &vit->room, &largest,
+                            taps->capture->scores ? attention_shape_rows(&largest) : 0, batch));
     run_forward(vit, pixels, batch, logits, taps);
     return backend_sync(vit->backend);
 }

@@ -106,7 +106,7 @@ static void attention_backward(struct vit_gradient *g, int layer, const struct a
     if (!capture_wants(capture, layer)) return;
     op_relevance(be, probs, gradients->dprobs, gradients->dprobs);
     capture_hand_out(be, capture, layer, vit_attention_shape(g->vit, layer, false),
-                     gradients->dprobs, NULL);
+                     gradients->dprobs, NULL, NULL);
 }
 
 /*
