@@ -81,6 +81,7 @@ async function compare() {
   }
   await shown(() => press("x"));
   noteMaps();
+  compared.push("bar: " + bar());
   await shown(() => $("ways").querySelectorAll("button")[1].click());
   await shown(slide("opacity", 100));
   await shown(() => $("smooth").click());
