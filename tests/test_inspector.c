@@ -114,18 +114,20 @@ static void numbers(void **state) {
     static const float rollout[ROWS * ACROSS] = {0, 0.1F, 0.2F, 0.3F, 0.15F, 0.25F};
     const double box[4] = {58 / 341.0, 16 / 256.0, 282 / 341.0, 240 / 256.0};
     float values[HEADS * TOKENS * TOKENS];
-    const struct inspector_map map = {"rollout", rollout, place};
+    const struct inspector_class cat = {"cat", 0.25};
+    const struct inspector_map maps[] = {{"rollout", rollout, place, NULL},
+                                         {"for cat", rollout, place, &cat}};
     const struct inspector_layer layer = {"0", values, HEADS, PREFIX, {0}, {0}, tokens, place};
     struct image image;
     struct inspector_picture picture = {.name = "a.png",
                                         .model = "m",
                                         .image = &image,
-                                        .maps = &map,
+                                        .maps = maps,
                                         .layers = &layer,
-                                        .map_count = 1,
+                                        .map_count = 2,
                                         .layer_count = 1};
     char *page;
-    cJSON *json, *item;
+    cJSON *json, *item, *class;
     uint8_t *plain;
     (void)state;
     fill(values);
@@ -133,7 +135,13 @@ static void numbers(void **state) {
     page = page_of(&picture);
     json = script_of(page, "picture");
     check_layer(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "layers"), 0), values);
+    item = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "maps"), 1);
+    class = cJSON_GetObjectItem(item, "class");
+    assert_string_equal(cJSON_GetObjectItem(item, "name")->valuestring, "for cat");
+    assert_string_equal(cJSON_GetObjectItem(class, "label")->valuestring, cat.label);
+    assert_true(cJSON_GetObjectItem(class, "probability")->valuedouble == cat.probability);
     item = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "maps"), 0);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(item, "class")));
     plain = unpacked(item, sizeof rollout);
     assert_memory_equal(plain, rollout, sizeof rollout); /* little-endian, as x86 and Arm are */
     for (int i = 0; i < 4; i++)
@@ -148,12 +156,20 @@ static void numbers(void **state) {
 /* Names from outside end no script, and come back as they are. */
 static void hostile_names(void **state) {
     static const char name[] = "</script><script>alert(\"1\")</script><!--\\ \xC3\xA9\n.png";
+    static const float value = 1;
     const struct inspector_class class = {name, 0.5};
+    const struct inspector_map map = {
+        name, &value, {{341, 256, 58, 16}, 500, 375, 224, 224, 1, 1}, &class};
     struct image image;
-    struct inspector_picture picture = {
-        .name = name, .model = "\xFFm", .image = &image, .classes = &class, .class_count = 1};
+    struct inspector_picture picture = {.name = name,
+                                        .model = "\xFFm",
+                                        .image = &image,
+                                        .classes = &class,
+                                        .maps = &map,
+                                        .class_count = 1,
+                                        .map_count = 1};
     char *page;
-    cJSON *json;
+    cJSON *json, *labels[2];
     (void)state;
     assert_int_equal(canvas_open(10, 10, 0x808080, &image), ST_OK);
     page = page_of(&picture);
@@ -161,10 +177,12 @@ static void hostile_names(void **state) {
     json = script_of(page, "picture");
     assert_string_equal(cJSON_GetObjectItem(json, "name")->valuestring, name);
     assert_string_equal(cJSON_GetObjectItem(json, "model")->valuestring, "\xEF\xBF\xBDm");
-    assert_string_equal(
-        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "classes"), 0), "label")
-            ->valuestring,
-        name);
+    labels[0] = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "classes"), 0);
+    labels[1] = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "maps"), 0);
+    assert_string_equal(cJSON_GetObjectItem(labels[1], "name")->valuestring, name);
+    labels[1] = cJSON_GetObjectItem(labels[1], "class");
+    for (int i = 0; i < 2; i++)
+        assert_string_equal(cJSON_GetObjectItem(labels[i], "label")->valuestring, name);
     cJSON_Delete(json);
     mem_free(page);
     image_release(&image);

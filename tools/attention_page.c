@@ -123,11 +123,13 @@ struct sheet {
     struct inspector_class classes[ATTENTION_PAGE_CLASSES];
     char numbers[ATTENTION_PAGE_CLASSES][MODEL_CLASS_NUMBER];
     int class_count;
-    struct inspector_layer *layers; /* (arrays of page->rows) */
-    char (*layer_names)[40];        /* the same */
-    const char **tokens;            /* (prefix) */
-    char (*token_names)[40];        /* the same */
-    struct inspector_map maps[1 + CLASS_LIST];
+    struct inspector_layer *layers;            /* (arrays of page->rows) */
+    char (*layer_names)[40];                   /* the same */
+    const char **tokens;                       /* (prefix) */
+    char (*token_names)[40];                   /* the same */
+    struct inspector_map maps[1 + CLASS_LIST]; /* the rollout, then the classes' */
+    struct inspector_class of[1 + CLASS_LIST]; /* maps[i]'s; none of the first */
+    char of_numbers[1 + CLASS_LIST][MODEL_CLASS_NUMBER];
     char *map_names[1 + CLASS_LIST]; /* owned, as the next */
     float *values[1 + CLASS_LIST];
     int map_count;
@@ -214,27 +216,40 @@ static enum status fill_layers(struct sheet *sheet) {
     return ST_OK;
 }
 
+/* Map i is of this class. After fill_classes, which leaves probabilities. */
+static enum status name_map(struct sheet *sheet, int i, int class) {
+    const struct attention_file *file = sheet->file;
+    const struct model *model = file->maps->model;
+    const float *probabilities = file->page->logits + (size_t)file->image * (size_t)model->classes;
+    struct inspector_class *of = &sheet->of[i];
+    *of = (struct inspector_class){model_class_name(model, class, sheet->of_numbers[i]),
+                                   (double)probabilities[class]};
+    sheet->map_names[i] = str_format("for %s", of->label);
+    sheet->maps[i].of = of;
+    return sheet->map_names[i] ? ST_OK : ST_NOMEM;
+}
+
 /* The rollout, and a map for each class. */
 static enum status fill_maps(struct sheet *sheet) {
     const struct attention_file *file = sheet->file;
     struct attention_page *page = file->page;
     struct attention_maps *classes = classes_of(page);
-    const struct model *model = file->maps->model;
     const int n = classes->model ? attention_arrays(classes) : 0;
+    sheet->map_names[0] = str_copy("rollout");
+    if (!sheet->map_names[0]) return ST_NOMEM;
     for (int i = 0; i <= n; i++, sheet->map_count++) {
         struct inspector_map *map = &sheet->maps[i];
         struct attention_array array;
-        char number[MODEL_CLASS_NUMBER];
         size_t bytes;
         TRY(attention_compute(i ? classes : rollout_of(page), file->image, i ? i - 1 : 0, &array));
+        if (i) TRY(name_map(sheet, i, array.class));
         bytes = attention_array_elements(&array) * sizeof *sheet->values[i];
         sheet->values[i] = mem_zalloc(bytes, 1);
-        sheet->map_names[i] = i ? str_format("for %s", model_class_name(model, array.class, number))
-                                : str_copy("rollout");
-        if (!sheet->values[i] || !sheet->map_names[i]) return ST_NOMEM;
+        if (!sheet->values[i]) return ST_NOMEM;
         memcpy(sheet->values[i], array.values, bytes);
-        *map = (struct inspector_map){sheet->map_names[i], sheet->values[i],
-                                      place_of(file, -1, (int)array.dims[2], (int)array.dims[3])};
+        map->name = sheet->map_names[i];
+        map->values = sheet->values[i];
+        map->place = place_of(file, -1, (int)array.dims[2], (int)array.dims[3]);
     }
     return ST_OK;
 }

@@ -34,8 +34,9 @@ struct attention_page {
 };
 
 /*
- * maps: opened with options.whole and options.backward, and outlives the page, which stays where it is. The rollout
- * shown is theirs if they are one. Errors of attention_open; on failure *out is released.
+ * maps: opened with options.whole and options.backward, and outlives the page, which stays where it
+ * is. The rollout shown is theirs if they are one. Errors of attention_open; on failure *out is
+ * released.
  */
 enum status attention_page_open(struct attention_page *out, struct attention_maps *maps) MUST_CHECK;
 void attention_page_release(struct attention_page *page); /* works on a zeroed struct, and twice */

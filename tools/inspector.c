@@ -196,9 +196,20 @@ static void put_layer(FILE *file, const struct inspector_layer *layer,
     put_packed(file, packed);
 }
 
+static void put_class(FILE *file, const struct inspector_class *class) {
+    fputs("{\"label\":", file);
+    put_text(file, class->label);
+    fprintf(file, ",\"probability\":%.6g}", class->probability);
+}
+
 static void put_map(FILE *file, const struct inspector_map *map, const struct packed *packed) {
     fputs("\n{\"name\":", file);
     put_text(file, map->name);
+    put_key(file, "class");
+    if (map->of)
+        put_class(file, map->of);
+    else
+        fputs("null", file);
     put_grid(file, &map->place);
     put_packed(file, packed);
 }
@@ -215,9 +226,8 @@ static void put_picture(FILE *file, const struct inspector_picture *picture,
     fputc('"', file);
     put_key(file, "classes");
     for (int i = 0; i < picture->class_count; i++) {
-        fputs(i ? ",{\"label\":" : "[{\"label\":", file);
-        put_text(file, picture->classes[i].label);
-        fprintf(file, ",\"probability\":%.6g}", picture->classes[i].probability);
+        fputc(i ? ',' : '[', file);
+        put_class(file, &picture->classes[i]);
     }
     fputs(picture->class_count ? "]" : "[]", file);
     put_key(file, "maps");

@@ -3,9 +3,10 @@
  * (tools/inspector.html), written as it goes: begin, a picture at a time, end.
  *
  * A picture's JSON: name, model, photo (a JPEG as data: address), classes [{label, probability}],
- * maps [{name, rows, columns, box, packed}], layers [{name, heads, queries, keys, prefix, rows,
- * columns, window, shift, levels, tokens, box, packed}]. box: the grid's corners x0, y0, x1, y1 in
- * fractions of the picture. packed: base64 of zlib's deflate, which browsers can undo, of
+ * maps [{name, class, rows, columns, box, packed}], layers [{name, heads, queries, keys, prefix,
+ * rows, columns, window, shift, levels, tokens, box, packed}]. class: as one of classes, or null.
+ * box: the grid's corners x0, y0, x1, y1 in fractions of the picture. packed: base64 of zlib's
+ * deflate, which browsers can undo, of
  *   maps    float32 (rows, columns)
  *   layers  uint16 (heads, queries, 2): the greatest value m of a row's first `prefix` keys, and
  *           that of its other keys, as round(-2048 log2(m)), or 65535 for 0;
@@ -23,10 +24,16 @@
 
 #define INSPECTOR_LEVELS 47
 
+struct inspector_class {
+    const char *label;
+    double probability;
+};
+
 struct inspector_map {
-    const char *name;        /* "rollout" */
-    const float *values;     /* (rows, columns) of place */
-    struct grid_place place; /* on the picture */
+    const char *name;                 /* "rollout" */
+    const float *values;              /* (rows, columns) of place */
+    struct grid_place place;          /* on the picture */
+    const struct inspector_class *of; /* whose map it is; NULL for no class's */
 };
 
 /*
@@ -41,11 +48,6 @@ struct inspector_layer {
     int window[2], shift[2]; /* rows, columns */
     const char *const *tokens; /* (prefix) "class token", ... */
     struct grid_place place;
-};
-
-struct inspector_class {
-    const char *label;
-    double probability;
 };
 
 struct inspector_picture {
