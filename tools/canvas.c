@@ -12,7 +12,7 @@ enum status canvas_open(int width, int height, uint32_t color, struct image *out
         return fail(ST_NOMEM, "a picture of %d x %d is too large to be drawn", width, height);
     canvas.rgb = mem_zalloc(bytes, 1);
     if (!canvas.rgb) return ST_NOMEM;
-    canvas_fill(&canvas, (struct pixel_box){0, 0, width, height}, color, 1);
+    if (color) canvas_fill(&canvas, (struct pixel_box){0, 0, width, height}, color, 1);
     *out = canvas;
     return ST_OK;
 }
