@@ -10,6 +10,7 @@
 
 struct attention_page;
 struct faithfulness;
+struct picture_queue;
 
 /* How pictures are drawn. */
 struct attention_look {
@@ -35,6 +36,7 @@ struct attention_file {
     const char *options; /* attention_options_text */
     const struct attention_look *look;
     const uint8_t *pixels;             /* what the model saw, (height, width, 3) */
+    struct picture_queue *pictures;    /* where PNG files go; written by its owner */
     struct attention_page *page;       /* kind html (attention_page.h) */
     struct faithfulness *faithfulness; /* the kind of this name */
 };
@@ -60,7 +62,7 @@ bool attention_kinds_picture(unsigned kinds); /* whether one of them wants the d
 enum status attention_kinds_check(unsigned kinds,
                                   const struct attention_options *options) MUST_CHECK;
 
-/* Writes every kind of the set. */
+/* Writes every kind of the set; of pictures some may wait in file->pictures. */
 enum status attention_save(const struct attention_file *file, unsigned kinds) MUST_CHECK;
 
 #endif

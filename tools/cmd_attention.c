@@ -17,6 +17,7 @@
 #include "tools/model.h"
 #include "tools/output.h"
 #include "tools/output_names.h"
+#include "tools/picture_queue.h"
 #include "tools/pipeline.h"
 #include "tools/run.h"
 
@@ -32,6 +33,7 @@ struct command {
     struct devices devices;
     struct model model;
     struct attention_maps maps;
+    struct picture_queue pictures;
     struct attention_page page; /* --save html */
     struct faithfulness faithfulness;
     bool measures; /* --faithfulness */
@@ -168,6 +170,7 @@ static enum status open_model(struct command *c) {
     TRY(run_devices_open(&c->run, &c->devices));
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
+    TRY(picture_queue_open(&c->pictures, run_threads(&c->run)));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
     if (c->measures) TRY(faithfulness_open(&c->faithfulness, &c->model, c->seed));
     attention_options_text(&c->attention, c->text, sizeof c->text);
@@ -215,6 +218,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .options = c->text,
                                         .look = &c->look,
                                         .pixels = pixels,
+                                        .pictures = &c->pictures,
                                         .page = &c->page,
                                         .faithfulness = &c->faithfulness};
     enum status st = stem ? attention_save(&file, c->kinds) : ST_NOMEM;
@@ -246,7 +250,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         }
         if (error) cli_say("%s: %s", item->path, error);
     }
-    return ST_OK;
+    return picture_queue_write(&c->pictures);
 }
 
 static enum status run_all(struct command *c) {
@@ -289,6 +293,7 @@ int cmd_attention(int argc, char **argv) {
     mem_free(c.errors);
     faithfulness_release(&c.faithfulness);
     attention_page_release(&c.page);
+    picture_queue_release(&c.pictures);
     attention_release(&c.maps);
     model_release(&c.model);
     devices_close(&c.devices);

@@ -126,6 +126,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         if (row.error && c->run.verbose) cli_say("%s: %s", item->path, row.error);
         rows_write(&c->rows, &row);
     }
+    TRY(overlays_write(&c->overlays));
     return output_flush(&c->output);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "datasets/resize.h"
-#include "tools/attention_pictures.h"
+#include "tools/picture_queue.h"
 #include "tools/plot.h"
 #include "tools/rows.h"
 
@@ -188,7 +188,6 @@ static enum status save_plot(const struct attention_file *file, const char *clas
                         .y_high = 1,
                         .width = 1120,
                         .height = 560};
-    char *path = str_format("%s.faithfulness.png", file->stem);
     struct image picture = {0};
     enum status st;
     for (int c = 0; c < CURVES; c++) {
@@ -196,10 +195,11 @@ static enum status save_plot(const struct attention_file *file, const char *clas
                  rows_score_text((float)curves->area[c], "%.3f", number));
         lines[c] = (struct plot_line){names[c], curves->share, curves->probability[c], POINTS};
     }
-    st = path ? plot_draw(&plot, &picture) : ST_NOMEM;
-    if (st == ST_OK) st = attention_pictures_write(path, &picture);
+    st = plot_draw(&plot, &picture);
+    if (st == ST_OK)
+        st = picture_queue_add(file->pictures, str_format("%s.faithfulness.png", file->stem),
+                               &picture);
     image_release(&picture);
-    mem_free(path);
     return st;
 }
 
