@@ -16,7 +16,7 @@ struct picture_queue {
     size_t bytes; /* of the pixels that wait */
 };
 
-/* `threads` encode; 1: every picture is written when it is added. ST_NOMEM. */
+/* `threads` encode; 1: every picture is written when it is added. Errors of threads_open. */
 enum status picture_queue_open(struct picture_queue *out, int threads) MUST_CHECK;
 void picture_queue_release(struct picture_queue *queue); /* works on a zeroed struct, and twice */
 
