@@ -29,8 +29,8 @@ static enum status save_picture(const struct attention_file *file, const char *k
         snprintf(place, sizeof place, ".layer%d.head%d", map->layer, map->head);
     else if (!alone)
         snprintf(place, sizeof place, ".layer%d", map->layer);
-    return picture_queue_add(file->pictures,
-                             str_format("%s.%s%s.png", file->stem, kind, place), picture);
+    return picture_queue_add(file->pictures, str_format("%s.%s%s.png", file->stem, kind, place),
+                             picture);
 }
 
 /* ---- maps ------------------------------------------------------------------------------------ */
