@@ -1,4 +1,4 @@
-/* test_picture_queue: the files of one thread and of several, more than wait at once, and faults. */
+/* test_picture_queue: the files of one thread and of several, more than wait at once; faults. */
 #include "tools/picture_queue.h" // before cmocka.h, which has a macro `fail`
 
 #include <stdlib.h>

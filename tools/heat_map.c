@@ -96,7 +96,7 @@ static enum status reader_open(struct reader *reader, int first, int count) {
     return ST_OK;
 }
 
-/* What the taps take of x, whose elements lie `stride` apart. A share of 0 takes nothing of a NaN. */
+/* What the taps take of x, its elements `stride` apart. A share of 0 takes nothing of a NaN. */
 static inline float taken(const struct taps *taps, const float *x, size_t stride) {
     float sum = 0;
     for (int k = 0; k < TAPS; k++)
