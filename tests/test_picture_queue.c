@@ -125,6 +125,7 @@ static void no_memory(void **state) {
     assert_int_equal(picture_queue_add(&queue, NULL, &picture), ST_NOMEM);
     assert_null(picture.rgb);
     assert_int_equal(queue.count, 0);
+    picture_queue_release(&queue);
     assert_int_equal(picture_queue_open(&queue, 0), ST_USAGE);
 }
 
