@@ -60,8 +60,8 @@ struct capture {
     bool scores;        /* the greatest scores too */
     int first;          /* the number of the pass's first image */
     /*
-     * Called in the order of the layers (of gradients from the last on), in the thread that runs the pass. When a pass is repeated
-     * (with less memory), the same images come again.
+     * Called in the order of the layers (of gradients from the last on), in the thread that runs
+     * the pass. When a pass is repeated (with less memory), the same images come again.
      */
     void (*take)(void *context, const struct captured *layer);
     void *context;

@@ -246,7 +246,7 @@ static void multiply_blocks(const struct subject *t, const struct capture_copy *
     }
 }
 
-/* row (T) = where the walk begins: what the head reads; of a pool what it attends to, by relevance. */
+/* row (T) = where the walk begins: what the head reads; of a pool its relevance. */
 static void begin_row(const struct subject *t, const struct capture_copy *copy, int class,
                       double *row) {
     const struct attention_shape *pool = &copy->shape[t->model.depth];

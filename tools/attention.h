@@ -153,7 +153,10 @@ enum status attention_relevance(struct attention_maps *attention, const struct p
                                 const uint8_t *pixels, const float *logits) MUST_CHECK;
 
 int attention_arrays(const struct attention_maps *attention);
-/* Array `n` of the pass's image i (gradient: of the image at hand). ST_FORMAT where its numbers are not finite, or none are left. */
+/*
+ * Array `n` of the pass's image i (gradient: of the image at hand). ST_FORMAT where its numbers are
+ * not finite, or none are left.
+ */
 enum status attention_compute(struct attention_maps *attention, int i, int n,
                               struct attention_array *out) MUST_CHECK;
 

@@ -11,6 +11,7 @@
 struct attention_page;
 struct attention_stats;
 struct faithfulness;
+struct picture_queue;
 
 /* How pictures are drawn. */
 struct attention_look {
@@ -36,6 +37,7 @@ struct attention_file {
     const char *options; /* attention_options_text */
     const struct attention_look *look;
     const uint8_t *pixels;               /* what the model saw, (height, width, 3) */
+    struct picture_queue *pictures;      /* where PNG files go; written by its owner */
     struct attention_page *page;         /* kind html (attention_page.h) */
     const struct attention_stats *stats; /* kind stats (attention_stats.h) */
     struct faithfulness *faithfulness;   /* the kind of this name */
@@ -62,7 +64,7 @@ bool attention_kinds_picture(unsigned kinds); /* whether one of them wants the d
 enum status attention_kinds_check(unsigned kinds,
                                   const struct attention_options *options) MUST_CHECK;
 
-/* Writes every kind of the set. */
+/* Writes every kind of the set; of pictures some may wait in file->pictures. */
 enum status attention_save(const struct attention_file *file, unsigned kinds) MUST_CHECK;
 
 #endif

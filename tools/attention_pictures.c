@@ -5,9 +5,8 @@
 
 #include "tools/canvas.h"
 #include "tools/heat_mass.h"
-#include "tools/output.h"
 #include "tools/panels.h"
-#include "tools/picture.h"
+#include "tools/picture_queue.h"
 #include "tools/rows.h"
 
 enum { SMALLEST = 256, MAP_SIDE = 512, FRAME = 0xff3020 };
@@ -22,34 +21,18 @@ struct one_map {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-enum status attention_pictures_write(const char *path, const struct image *picture) {
-    struct picture_bytes bytes = {0};
-    struct output out = {0};
-    enum status st = picture_png(picture->rgb, picture->width, picture->height, 3, &bytes);
-    if (st == ST_OK) st = output_open(&out, path);
-    if (st == ST_OK) fwrite(bytes.bytes, 1, bytes.size, out.file);
-    st = output_close(&out, st);
-    picture_bytes_release(&bytes);
-    return st;
-}
-
 /* STEM.kind[.layerL[.headH]].png */
 static enum status save_picture(const struct attention_file *file, const char *kind,
-                                const struct one_map *map, bool alone,
-                                const struct image *picture) {
+                                const struct one_map *map, bool alone, struct image *picture) {
     char place[48] = "";
-    char *path;
-    enum status st;
     if (map->array->class >= 0 && map->array->name[0])
         snprintf(place, sizeof place, ".%s", map->array->name);
     else if (!alone && map->head >= 0)
         snprintf(place, sizeof place, ".layer%d.head%d", map->layer, map->head);
     else if (!alone)
         snprintf(place, sizeof place, ".layer%d", map->layer);
-    path = str_format("%s.%s%s.png", file->stem, kind, place);
-    st = path ? attention_pictures_write(path, picture) : ST_NOMEM;
-    mem_free(path);
-    return st;
+    return picture_queue_add(file->pictures, str_format("%s.%s%s.png", file->stem, kind, place),
+                             picture);
 }
 
 /* ---- maps ------------------------------------------------------------------------------------ */
@@ -230,22 +213,23 @@ static enum status save_grid(const struct attention_file *file, int n) {
     struct image picture = {0};
     const char **rows, **columns;
     struct panel *panels;
-    char *path = NULL;
     enum status st;
     TRY(attention_compute(file->maps, file->image, n, &array));
     panels = mem_zalloc(array.dims[0] * array.dims[1], sizeof *panels);
     rows = number_names(array.layers, array.dims[0]);
     columns = number_names(array.heads, array.dims[1]);
-    path = str_format("%s.grid%s%s.png", file->stem, array.name[0] ? "." : "", array.name);
-    st = panels && rows && columns && path ? ST_OK : ST_NOMEM;
+    st = panels && rows && columns ? ST_OK : ST_NOMEM;
     for (size_t i = 0; st == ST_OK && i < array.dims[0] * array.dims[1]; i++) {
         const struct one_map map = map_of(&array, i / array.dims[1], i % array.dims[1]);
         panels[i] = (struct panel){map.values, map.h, map.w};
     }
     if (st == ST_OK) st = draw_grid(file, &array, panels, rows, columns, &picture);
-    if (st == ST_OK) st = attention_pictures_write(path, &picture);
+    if (st == ST_OK)
+        st = picture_queue_add(
+            file->pictures,
+            str_format("%s.grid%s%s.png", file->stem, array.name[0] ? "." : "", array.name),
+            &picture);
     image_release(&picture);
-    mem_free(path);
     mem_free(columns);
     mem_free(rows);
     mem_free(panels);

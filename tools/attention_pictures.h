@@ -15,9 +15,6 @@
 struct grid_place attention_pictures_place(const struct attention_file *file, int layer, int rows,
                                            int columns, int width, int height);
 
-/* A PNG file, whole or not there. */
-enum status attention_pictures_write(const char *path, const struct image *picture) MUST_CHECK;
-
 /*
  * A picture a map: STEM.overlay.png; of several maps STEM.overlay.layer3.head0.png (no head where
  * they are fused), of several classes STEM.overlay.class281.png. Pictures whose longer side is below 256 pixels are enlarged by a whole factor.

@@ -12,7 +12,7 @@ enum status canvas_open(int width, int height, uint32_t color, struct image *out
         return fail(ST_NOMEM, "a picture of %d x %d is too large to be drawn", width, height);
     canvas.rgb = mem_zalloc(bytes, 1);
     if (!canvas.rgb) return ST_NOMEM;
-    canvas_fill(&canvas, (struct pixel_box){0, 0, width, height}, color, 1);
+    if (color) canvas_fill(&canvas, (struct pixel_box){0, 0, width, height}, color, 1);
     *out = canvas;
     return ST_OK;
 }
@@ -32,11 +32,16 @@ static uint8_t *pixel(const struct image *canvas, int x, int y) {
     return canvas->rgb + ((size_t)y * (size_t)canvas->width + (size_t)x) * 3;
 }
 
-void canvas_blend(uint8_t *rgb, uint32_t color, float opacity) {
-    for (int c = 0; c < 3; c++) {
-        const float from = rgb[c], to = (float)(color >> (16 - 8 * c) & 255);
-        rgb[c] = (uint8_t)(from + (to - from) * opacity + 0.5F);
+void canvas_mix(uint8_t *bytes, const uint8_t *others, size_t count, float opacity) {
+    for (size_t i = 0; i < count; i++) {
+        const float from = bytes[i], to = others[i];
+        bytes[i] = (uint8_t)(from + (to - from) * opacity + 0.5F);
     }
+}
+
+void canvas_blend(uint8_t *rgb, uint32_t color, float opacity) {
+    const uint8_t other[3] = {(uint8_t)(color >> 16), (uint8_t)(color >> 8), (uint8_t)color};
+    canvas_mix(rgb, other, 3, opacity);
 }
 
 enum status canvas_enlarge(struct image *canvas, int factor) {

@@ -22,6 +22,9 @@ enum status canvas_grow(struct image *canvas, int left, int top, int right, int 
  */
 enum status canvas_enlarge(struct image *canvas, int factor) MUST_CHECK;
 
+/* Each byte becomes round((1 - opacity) * byte + opacity * its other); opacity 0..1. */
+void canvas_mix(uint8_t *bytes, const uint8_t *others, size_t count, float opacity);
+
 /* Each pixel becomes round((1 - opacity) * pixel + opacity * color); opacity 0..1. */
 void canvas_blend(uint8_t *rgb, uint32_t color, float opacity);
 void canvas_fill(struct image *canvas, struct pixel_box box, uint32_t color, float opacity);

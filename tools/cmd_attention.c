@@ -18,6 +18,7 @@
 #include "tools/model.h"
 #include "tools/output.h"
 #include "tools/output_names.h"
+#include "tools/picture_queue.h"
 #include "tools/pipeline.h"
 #include "tools/run.h"
 
@@ -36,6 +37,7 @@ struct command {
     struct model backward; /* the model once more */
     float *logits;         /* (batch, K) of a pass; NULL: nobody asks */
     struct attention_maps maps;
+    struct picture_queue pictures;
     struct attention_page page;   /* --save html */
     struct attention_stats stats; /* --save stats */
     struct faithfulness faithfulness;
@@ -217,6 +219,7 @@ static enum status open_model(struct command *c) {
     TRY(run_model_open(&c->run, &c->devices, c->inputs.count, &c->model));
     TRY(open_backward(c));
     TRY(attention_open(&c->maps, &c->model, &c->attention));
+    TRY(picture_queue_open(&c->pictures, run_threads(&c->run)));
     if (wants_page(c)) TRY(attention_page_open(&c->page, &c->maps));
     if (wants_stats(c))
         TRY(attention_stats_open(&c->stats, &c->maps, capture_of(c, false), c->run.quiet));
@@ -273,6 +276,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
                                         .options = c->text,
                                         .look = &c->look,
                                         .pixels = pixels,
+                                        .pictures = &c->pictures,
                                         .page = &c->page,
                                         .stats = &c->stats,
                                         .faithfulness = &c->faithfulness};
@@ -289,8 +293,7 @@ static enum status save_item(struct command *c, const struct pipeline_item *item
     return c->errors[good] ? ST_OK : ST_NOMEM;
 }
 
-static enum status on_batch(void *context, const struct pipeline_batch *batch) {
-    struct command *c = context;
+static enum status save_batch(struct command *c, const struct pipeline_batch *batch) {
     const struct model_taps taps = {.layer = -1, .capture = capture_of(c, wants_stats(c))};
     const struct preprocess *rule = &c->model.preprocess;
     const size_t image = (size_t)rule->height * (size_t)rule->width * 3;
@@ -312,6 +315,13 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         if (run_stops(&c->run, batch, i, error)) break;
     }
     return ST_OK;
+}
+
+/* Pictures that wait when something else fails are written all the same. */
+static enum status on_batch(void *context, const struct pipeline_batch *batch) {
+    struct command *c = context;
+    const enum status st = save_batch(c, batch), written = picture_queue_write(&c->pictures);
+    return written != ST_OK ? written : st;
 }
 
 static enum status run_all(struct command *c) {
@@ -356,6 +366,7 @@ int cmd_attention(int argc, char **argv) {
     faithfulness_release(&c.faithfulness);
     attention_stats_release(&c.stats);
     attention_page_release(&c.page);
+    picture_queue_release(&c.pictures);
     attention_release(&c.maps);
     mem_free(c.logits);
     model_release(&c.backward);

@@ -127,6 +127,7 @@ static enum status on_batch(void *context, const struct pipeline_batch *batch) {
         rows_write(&c->rows, &row);
         if (run_stops(&c->run, batch, i, row.error || c->totals.failed > 0)) break;
     }
+    TRY(overlays_write(&c->overlays));
     return output_flush(&c->output);
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "datasets/resize.h"
-#include "tools/attention_pictures.h"
 #include "tools/cli.h"
+#include "tools/picture_queue.h"
 #include "tools/plot.h"
 #include "tools/rows.h"
 
@@ -191,7 +191,6 @@ static enum status save_plot(const struct attention_file *file, const char *suff
                         .y_high = 1,
                         .width = 1120,
                         .height = 560};
-    char *path = str_format("%s.faithfulness%s%s.png", file->stem, suffix[0] ? "." : "", suffix);
     struct image picture = {0};
     enum status st;
     for (int c = 0; c < CURVES; c++) {
@@ -199,10 +198,13 @@ static enum status save_plot(const struct attention_file *file, const char *suff
                  rows_score_text((float)curves->area[c], "%.3f", number));
         lines[c] = (struct plot_line){names[c], curves->share, curves->probability[c], POINTS};
     }
-    st = path ? plot_draw(&plot, &picture) : ST_NOMEM;
-    if (st == ST_OK) st = attention_pictures_write(path, &picture);
+    st = plot_draw(&plot, &picture);
+    if (st == ST_OK)
+        st = picture_queue_add(
+            file->pictures,
+            str_format("%s.faithfulness%s%s.png", file->stem, suffix[0] ? "." : "", suffix),
+            &picture);
     image_release(&picture);
-    mem_free(path);
     return st;
 }
 

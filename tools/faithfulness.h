@@ -6,8 +6,9 @@
  *   insertion  the blurred picture, its patches made sharp in the same order
  *
  * and after every twentieth of the patches the probability of the class that is predicted of the
- * picture, or that the map is for. A faithful map has a small area under deletion and a large one under insertion; a
- * seeded random order of the same patches says what small and large are for this picture.
+ * picture, or that the map is for. A faithful map has a small area under deletion and a large one
+ * under insertion; a seeded random order of the same patches says what small and large are for this
+ * picture.
  *
  *   faithfulness_open -> for each image: faithfulness_save -> faithfulness_tell ->
  *   faithfulness_release
@@ -51,8 +52,8 @@ void faithfulness_release(struct faithfulness *faithfulness); /* works on a zero
 
 /*
  * pixels (height, width, 3) as the model sees them, map (rows, columns) over all of them; class -1:
- * the one predicted of the picture. One model_forward of CURVES * POINTS pictures, and its errors; ST_FORMAT where its numbers are not
- * finite.
+ * the one predicted of the picture. One model_forward of CURVES * POINTS pictures, and its errors;
+ * ST_FORMAT where its numbers are not finite.
  */
 enum status faithfulness_measure(struct faithfulness *faithfulness, const uint8_t *pixels,
                                  const float *map, int rows, int columns, int class,

@@ -2,20 +2,22 @@
  * overlays: `vitrine classify --overlay`: of each image FOLDER/NAME.rollout.overlay.png, as
  * `vitrine attention` makes it with its defaults, out of the pass that gives the predictions.
  *
- *   overlays_open -> for each batch: model_forward with maps.capture, then overlays_save image by
- *   image -> overlays_release
+ *   overlays_open -> for each batch: model_forward with maps.capture, overlays_save image by image,
+ *   overlays_write -> overlays_release
  */
 #ifndef TOOLS_OVERLAYS_H
 #define TOOLS_OVERLAYS_H
 
 #include "tools/attention_files.h"
 #include "tools/output_names.h"
+#include "tools/picture_queue.h"
 #include "tools/run.h"
 
 struct overlays {
     struct attention_maps maps;
     struct attention_look look;
     struct output_names names;
+    struct picture_queue pictures;
     const char *folder, *model; /* the caller's */
 };
 
@@ -29,9 +31,10 @@ void overlays_release(struct overlays *overlays); /* works on a zeroed struct, a
 
 /*
  * Image `i` of the pass; the item holds its decoded picture. ST_FORMAT: of this image no map can be
- * made; ST_IO, ST_NOMEM.
+ * made; ST_IO, ST_NOMEM. Some may wait until overlays_write.
  */
 enum status overlays_save(struct overlays *overlays, const struct pipeline_item *item,
                           int i) MUST_CHECK;
+enum status overlays_write(struct overlays *overlays) MUST_CHECK;
 
 #endif

@@ -8,11 +8,18 @@
 
 #include <zlib.h>
 
+/*
+ * zlib's level. Of 100 overlays on photos (0.22 megapixels each, every row with the filter that
+ * stb_image_write finds best), in ms and kB a picture:
+ *   level 8   125 ms  274 kB      level 2   12 ms  297 kB
+ */
+enum { PNG_LEVEL = 4 };
+
 /* stb_image_write's own deflate is slower and larger than zlib's. */
-static unsigned char *deflated(unsigned char *data, int size, int *out_size, int level) {
+static unsigned char *deflated(unsigned char *data, int size, int *out_size) {
     uLongf used = compressBound((uLong)size);
     unsigned char *out = mem_zalloc(used, 1);
-    if (out && (used > INT32_MAX || compress2(out, &used, data, (uLong)size, level) != Z_OK)) {
+    if (out && (used > INT32_MAX || compress2(out, &used, data, (uLong)size, PNG_LEVEL) != Z_OK)) {
         mem_free(out);
         out = NULL;
     }
@@ -29,7 +36,7 @@ static unsigned char *deflated(unsigned char *data, int size, int *out_size, int
 #define STBIW_MALLOC(size)                          mem_zalloc(size, 1)
 #define STBIW_REALLOC(block, size)                  NULL /* of the deflate that is not used */
 #define STBIW_FREE(block)                           mem_free(block)
-#define STBIW_ZLIB_COMPRESS(data, size, out, level) deflated(data, size, out, level)
+#define STBIW_ZLIB_COMPRESS(data, size, out, level) deflated(data, size, out)
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #include <stb/stb_image_write.h>

@@ -78,7 +78,7 @@ enum status run_model_open(const struct run_options *run, const struct devices *
 /* Whether to draw progress: stderr is a terminal, the results go elsewhere, and nobody said no. */
 bool run_progress(const struct run_options *run);
 
-/* Behind item i of a batch, for on_batch: whether it failed and --on-error says that the run ends. */
+/* Behind item i of a batch, for on_batch: whether it `failed` and --on-error ends the run then. */
 bool run_stops(const struct run_options *run, const struct pipeline_batch *batch, int i,
                bool failed);
 
