@@ -146,6 +146,7 @@ struct swin_gradient {
     int classes;       /* scalars of a pass at most */
     float *stream;     /* host, as swin_taps' of one image */
     float *host;       /* (classes, K) */
+    size_t bytes;      /* of all its room */
     struct arena workspace;
     struct swin_gradient_stage {
         const float *stream; /* the stage's part of it */

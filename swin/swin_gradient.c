@@ -76,6 +76,7 @@ static enum status open_workspace(struct swin_gradient *g) {
         floats += (size_t)(swin->stages[s].depth + 1) * swin->stages[s].h.stride;
     g->stream = mem_zalloc(floats, sizeof *g->stream);
     g->host = mem_zalloc((size_t)g->classes * (size_t)swin->config.classes, sizeof *g->host);
+    g->bytes = g->workspace.capacity + floats * sizeof(float);
     if (!g->stream || !g->host) return ST_NOMEM;
     floats = 0;
     for (int s = 0; s < swin->config.stages; s++) {

@@ -66,8 +66,7 @@ enum status model_gradient_open(struct model_gradient *out, struct model *model,
         model_gradient_release(out);
         return st;
     }
-    out->bytes = out->swin.workspace.capacity + out->vit.workspace.capacity +
-                 model->parameters * sizeof(float);
+    out->bytes = out->swin.bytes + out->vit.bytes + model->parameters * sizeof(float);
     return ST_OK;
 }
 

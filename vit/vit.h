@@ -142,7 +142,8 @@ struct vit_gradient {
     struct vit *vit; /* the caller's, loaded with `backward`, on a CPU */
     int classes;     /* scalars of a pass at most */
     float *stream;   /* host (L+1, T, C) */
-    float *host;     /* of what is written to the device: zeros between calls */
+    float *host;     /* (classes, T*C or K) of what is written to the device */
+    size_t bytes;    /* of all its room */
     struct arena workspace;
     struct act x, mid, n, a; /* (1, T, C) a block's input, behind its attention, normed, attended */
     struct act qkv, qk;      /* (1, T, 3C), (1, T, 2C): query and key as normed */

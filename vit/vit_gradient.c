@@ -47,12 +47,13 @@ static enum status open_workspace(struct vit_gradient *g) {
     const struct vit *vit = g->vit;
     const size_t T = (size_t)vit->tokens, C = (size_t)vit->config.dim, n = (size_t)g->classes;
     const size_t K = (size_t)vit->config.classes, stream = T * C;
-    const size_t layers = (size_t)vit->config.depth + 1;
+    const size_t layers = (size_t)vit->config.depth + 1, host = n * (stream > K ? stream : K);
     workspace_layout(g);
     TRY(backend_reserve(vit->backend, &g->workspace, "the backward pass"));
     workspace_layout(g);
     g->stream = mem_zalloc(layers * stream, sizeof *g->stream);
-    g->host = mem_zalloc(n * (stream > K ? stream : K), sizeof *g->host);
+    g->host = mem_zalloc(host, sizeof *g->host);
+    g->bytes = g->workspace.capacity + (layers * stream + host) * sizeof(float);
     return g->stream && g->host ? ST_OK : ST_NOMEM;
 }
 
