@@ -174,14 +174,19 @@ struct act act_batch(struct act a, int batch) {
     return cut(a, 0, fits);
 }
 
-struct act act_reshape(struct act a, int tokens, int channels) {
+struct act act_front(struct act a, int tokens, int channels) {
     bool dense = a.pitch == (size_t)a.channels && a.stride == (size_t)a.tokens * (size_t)a.channels;
     bool fits = dense && tokens >= 1 && channels >= 1 &&
-                (size_t)tokens * (size_t)channels == (size_t)a.tokens * (size_t)a.channels;
+                (size_t)tokens * (size_t)channels <= (size_t)a.tokens * (size_t)a.channels;
     a.tokens = tokens;
     a.channels = channels;
     a.pitch = (size_t)channels;
+    a.stride = (size_t)tokens * (size_t)channels;
     return cut(a, 0, fits);
+}
+
+struct act act_reshape(struct act a, int tokens, int channels) {
+    return act_front(a, tokens, (size_t)tokens * (size_t)channels == a.stride ? channels : 0);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

@@ -51,17 +51,6 @@ bool capture_wants(const struct capture *capture, int layer) {
     return capture && (!capture->layers || capture->layers[layer]);
 }
 
-/* The front of a part of the room as a dense (batch, tokens, channels). */
-static struct act front_of(struct act part, int batch, int tokens, int channels) {
-    return (struct act){.data = part.data,
-                        .offset = part.offset,
-                        .batch = batch,
-                        .tokens = tokens,
-                        .channels = channels,
-                        .pitch = (size_t)channels,
-                        .stride = (size_t)tokens * (size_t)channels};
-}
-
 static void room_layout(struct backend *be, struct capture_room *room,
                         const struct attention_shape *largest, int score_rows, int batch) {
     room->region = act_take(be, &room->arena, batch, attention_shape_rows(largest), largest->keys);
@@ -117,9 +106,9 @@ bool capture_attention(struct backend *be, const struct capture_room *room,
                        const struct attention_shape *shape, const struct attention *desc,
                        struct act q, struct act k, struct act v, struct act y) {
     const struct act probs =
-        front_of(room->region, q.batch, attention_shape_rows(shape), shape->keys);
+        act_front(act_batch(room->region, q.batch), attention_shape_rows(shape), shape->keys);
     const struct act scores =
-        front_of(room->scores, q.batch, shape->windows * shape->heads, shape->queries);
+        act_front(act_batch(room->scores, q.batch), shape->windows * shape->heads, shape->queries);
     struct attention wanted = *desc;
     wanted.probs = &probs;
     if (capture->scores) wanted.greatest = &scores;

@@ -111,6 +111,11 @@ struct act act_batch(struct act a, int batch);
  * equal.
  */
 struct act act_reshape(struct act a, int tokens, int channels);
+/*
+ * The front of its dense memory seen as (batch, tokens, channels), of no more elements per image:
+ * what is never alive at the same time shares a region.
+ */
+struct act act_front(struct act a, int tokens, int channels);
 
 /*
  * Copies to / from dense host fp32 (batch, tokens, channels). Waits for the ops before it (read).

@@ -13,15 +13,6 @@
 
 /* ---- the workspace --------------------------------------------------------------------------- */
 
-/* The front of a region seen as a dense (B, tokens, channels). */
-static struct act front(struct act region, int tokens, int channels) {
-    region.tokens = tokens;
-    region.channels = channels;
-    region.pitch = (size_t)channels;
-    region.stride = (size_t)tokens * (size_t)channels;
-    return region;
-}
-
 static int wide_channels(const struct swin_stage *stage) {
     return 3 * stage->channels > stage->hidden ? 3 * stage->channels : stage->hidden;
 }
@@ -52,12 +43,12 @@ static void workspace_layout(struct swin *swin) {
     for (int s = 0; s < S; s++) {
         struct swin_stage *stage = &swin->stages[s];
         const int T = stage->tokens, C = stage->channels;
-        stage->h = front(h, T, C);
-        stage->n = stage->a = front(n, T, C);
-        stage->qkv = front(wide, T, 3 * C);
-        stage->f = front(wide, T, stage->hidden);
-        stage->merged = front(wide, T, 2 * C);
-        stage->p = front(wide, T, C);
+        stage->h = act_front(h, T, C);
+        stage->n = stage->a = act_front(n, T, C);
+        stage->qkv = act_front(wide, T, 3 * C);
+        stage->f = act_front(wide, T, stage->hidden);
+        stage->merged = act_front(wide, T, 2 * C);
+        stage->p = act_front(wide, T, C);
     }
     swin->c = act_take(be, arena, B, 1, swin->stages[S - 1].channels);
     if (K > 0) swin->logits = act_take(be, arena, B, 1, K);

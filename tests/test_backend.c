@@ -132,6 +132,9 @@ static void test_views(void **state) {
     assert_int_equal(act_reshape(a, 12, 4).pitch, 4);
     assert_int_equal(act_reshape(a, 12, 5).batch, 0);
     assert_int_equal(act_reshape(b, 1, 15).batch, 0); /* not dense */
+    assert_int_equal(act_front(a, 3, 4).stride, 12);
+    assert_int_equal(act_front(a, 12, 5).batch, 0);
+    assert_int_equal(act_front(b, 1, 2).batch, 0); /* not dense */
     assert_int_equal(act_rows(a, 6, 1).batch, 0);
     assert_int_equal(act_rows(a, -1, 1).batch, 0);
     assert_int_equal(act_columns(a, 0, 9).batch, 0);

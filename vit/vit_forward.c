@@ -12,15 +12,6 @@
 
 /* ---- the workspace --------------------------------------------------------------------------- */
 
-/* The front of a region seen as a dense (B, tokens, channels). */
-static struct act front(struct act region, int tokens, int channels) {
-    region.tokens = tokens;
-    region.channels = channels;
-    region.pitch = (size_t)channels;
-    region.stride = (size_t)tokens * (size_t)channels;
-    return region;
-}
-
 /* Run twice: with the arena's base NULL it measures, then it binds. */
 static void workspace_layout(struct vit *vit) {
     const int B = vit->max_batch, T = vit->tokens, N = vit->patches;
@@ -32,10 +23,10 @@ static void workspace_layout(struct vit *vit) {
     vit->h = act_take(be, arena, B, T, C);
     vit->n = act_take(be, arena, B, T, C);
     vit->a = vit->n;
-    vit->tok = front(vit->n, N, C);
+    vit->tok = act_front(vit->n, N, C);
     wide = act_take(be, arena, B, T, 3 * C > F ? 3 * C : F);
-    vit->qkv = front(wide, T, 3 * C);
-    vit->f = front(wide, T, F);
+    vit->qkv = act_front(wide, T, 3 * C);
+    vit->f = act_front(wide, T, F);
     vit->c = act_take(be, arena, B, 1, C);
     if (vit->pool.query) vit->query = act_take(be, arena, B, 1, C);
     if (K > 0) vit->logits = act_take(be, arena, B, 1, K);
@@ -167,8 +158,8 @@ static void run_forward(struct vit *vit, const uint8_t *pixels, int B, float *lo
     }
     if (vit->config.pool == POOL_NONE) return;
 
-    seen = all_rows ? vit_head_rows(vit, h) : h;     // (B, R, C)
-    n = front(act_batch(vit->n, B), seen.tokens, C); // (B, R, C)
+    seen = all_rows ? vit_head_rows(vit, h) : h;         // (B, R, C)
+    n = act_front(act_batch(vit->n, B), seen.tokens, C); // (B, R, C)
     if (vit->norm) {
         op_layernorm(be, vit->norm, seen, NULL, n); // (B, R, C)
         seen = n;

@@ -76,19 +76,6 @@ void vit_gradient_release(struct vit_gradient *g) {
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* The first `rows` rows of every head of a (B, H*T, T), with `columns` of the keys. */
-static struct act matrices(const struct vit_gradient *g, struct act probs, int batch, int rows,
-                           int columns) {
-    const int all = g->vit->config.heads * rows;
-    return (struct act){.data = probs.data,
-                        .offset = probs.offset,
-                        .batch = batch,
-                        .tokens = all,
-                        .channels = columns,
-                        .pitch = (size_t)columns,
-                        .stride = (size_t)all * (size_t)columns};
-}
-
 /* What the stream holds in front of block `layer`, into x. */
 static void write_stream(struct vit_gradient *g, int layer, struct act x) {
     const size_t floats = (size_t)x.tokens * (size_t)x.channels;
@@ -152,7 +139,7 @@ static void pool_backward(struct vit_gradient *g, const struct attention *desc, 
         .dq = act_columns(act_rows(act_batch(g->dqkv, n), 0, 1), 2 * C, C), // the latent's: unused
         .dk = act_columns(dkv, 0, C),
         .dv = act_columns(dkv, C, C),
-        .dprobs = matrices(g, g->dprobs, n, 1, N)};
+        .dprobs = act_front(act_batch(g->dprobs, n), g->vit->config.heads, N)};
 
     op_linear_backward(be, pool->fc2, dc, NULL, df);                        // (n, 1, F)
     op_activation_backward(be, mlp, act_repeat(f, n), df, df);              // (n, 1, F)
@@ -172,7 +159,7 @@ static void head_backward(struct vit_gradient *g, int n, const struct capture *c
     struct act x = vit->norm ? act_rows(g->n, 0, seen.tokens) : seen;
     struct act dx = vit->norm ? act_rows(act_batch(g->dn, n), 0, seen.tokens) : dseen;
     struct attention pool = vit_attention(vit, vit->config.depth);
-    const struct act probs = matrices(g, g->probs, 1, 1, vit->patches);
+    const struct act probs = act_front(g->probs, vit->config.heads, vit->patches);
     pool.probs = &probs;
 
     write_stream(g, vit->config.depth, g->x);                  // (1, T, C)
