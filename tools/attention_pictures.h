@@ -17,8 +17,8 @@ struct grid_place attention_pictures_place(const struct attention_file *file, in
 
 /*
  * A picture a map: STEM.overlay.png; of several maps STEM.overlay.layer3.head0.png (no head where
- * they are fused), of several classes STEM.overlay.class281.png. Pictures whose longer side is below
- * 256 pixels are enlarged by a whole factor.
+ * they are fused), of several classes STEM.overlay.class281.png. Pictures whose longer side is
+ * below 256 pixels are enlarged by a whole factor.
  */
 enum status attention_save_overlay(const struct attention_file *file) MUST_CHECK;
 /* The same without the picture; with --query all a matrix, queries downward. */
