@@ -423,6 +423,11 @@ if "$bin" --version | grep -q stb_image; then
     bare -q -o html4 -m "$ref/vit_map.h5" --save html,npy cat.ppm
     check "a page of a head that attends itself: exit 0" exits 0
     check "  the same rollout" cmp html4/cat.rollout.npy map.npy
+    many=(cat.ppm dog.ppm may june cat.ppm dog.ppm may june)
+    bare -q -o html7 -b 1 --method gradient --class top2 --save html,npy "${many[@]}"
+    bare -q -o html8 -b 16 --method gradient --class top2 --save html,npy "${many[@]}"
+    check "a page of gradients, more pictures of a pass than classes: exit 0" exits 0
+    check "  what it is one by one" diff -r html7 html8
     cp cat.ppm index.html
     bare -o . --save html ./index.html
     check "a page over an input: exit 2" exits 2

@@ -43,7 +43,7 @@ static void take(void *context, const struct captured *got) {
 static enum status open_capture(struct attention_page *page) {
     const struct attention_maps *all[] = {page->maps, &page->rows, &page->rollout};
     const struct model *model = page->maps->model;
-    const size_t logits = (size_t)page->maps->batch * (size_t)model->classes;
+    const size_t logits = (size_t)model->batch * (size_t)model->classes;
     page->wanted = mem_zalloc((size_t)page->maps->depth, sizeof *page->wanted);
     if (model->classes) page->logits = mem_zalloc(logits, sizeof *page->logits);
     if (!page->wanted || (model->classes && !page->logits)) return ST_NOMEM;
