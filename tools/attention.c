@@ -383,7 +383,7 @@ static enum status compute_rollout(struct attention_maps *a, int i) {
         for (int t = 0; t < a->most; t++) // NaN stays
             a->row[t] = a->row[t] <= a->carried[t] ? 0 : a->row[t] - a->carried[t];
     }
-    if (rollout_map(&a->steps[0].shape, a->row, a->out)) return ST_OK;
+    if (rollout_map(&a->steps[0].shape, a->row, a->out) || o->empty) return ST_OK;
     if (is_gradient(a))
         return fail(ST_FORMAT, "no attention to its patches speaks for class %d", a->class[i]);
     return fail(ST_FORMAT, "the rollout leaves nothing on its patches");
