@@ -425,9 +425,8 @@ static void test_not_finite(void **state) {
     for (int variant = 0; variant < 3 * 3 * 2 * 2 * 2; variant++) {
         const enum head_fusion fusion = fusions[variant % 3];
         const int head = variant / 3 % 3;
-        const struct rollout_rule rule = {.residual = 0.5,
-                                          .discard = variant / 9 % 2 ? 0.5 : 0,
-                                          .relevance = variant / 18 % 2};
+        const struct rollout_rule rule = {
+            .residual = 0.5, .discard = variant / 9 % 2 ? 0.5 : 0, .relevance = variant / 18 % 2};
         float probs[3 * 49], fused[49], map[6];
         struct rollout_step step = {.shape = shape, .fused = fused};
         struct rollout_work work;
