@@ -17,7 +17,8 @@ struct grid_place attention_pictures_place(const struct attention_file *file, in
 
 /*
  * A picture a map: STEM.overlay.png; of several maps STEM.overlay.layer3.head0.png (no head where
- * they are fused), of several classes STEM.overlay.class281.png. Pictures whose longer side is below 256 pixels are enlarged by a whole factor.
+ * they are fused), of several classes STEM.overlay.class281.png. Pictures whose longer side is below
+ * 256 pixels are enlarged by a whole factor.
  */
 enum status attention_save_overlay(const struct attention_file *file) MUST_CHECK;
 /* The same without the picture; with --query all a matrix, queries downward. */
@@ -26,7 +27,8 @@ enum status attention_save_map(const struct attention_file *file) MUST_CHECK;
 enum status attention_save_grid(const struct attention_file *file) MUST_CHECK;
 /*
  * The cells that hold look.mass of a map: the rest of the picture dark, a frame around all; and a
- * line on stdout: path, class (gradient), layer and head (raw), the frame in pixels of the picture, the cells.
+ * line on stdout: path, class (gradient), layer and head (raw), the frame in pixels of the picture,
+ * the cells.
  */
 enum status attention_save_mask(const struct attention_file *file) MUST_CHECK;
 

@@ -51,8 +51,8 @@ enum status output_make_folders(char *path) MUST_CHECK;
 enum status output_check_spares(const char *path, const char *input) MUST_CHECK;
 
 /*
- * For the rest of the process: no output may replace the file `path`, if it is there and regular, by
- * whatever name. One thread at a time, as opening. ST_NOMEM.
+ * For the rest of the process: no output may replace the file `path`, if it is there and regular,
+ * by whatever name. One thread at a time, as opening. ST_NOMEM.
  */
 enum status output_spare(const char *path) MUST_CHECK;
 
