@@ -138,7 +138,7 @@ static void relevance_row(const struct row_call *call, const float *probs, const
                           const float *residual, float *out) {
     (void)residual;
     for (int i = 0; i < call->dx->channels; i++)
-        out[i] = probs[i] * dprobs[i] > 0 ? probs[i] * dprobs[i] : 0;
+        out[i] = probs[i] * dprobs[i] <= 0 ? 0 : probs[i] * dprobs[i]; // NaN stays
 }
 
 static enum status relevance(struct backend *be, const struct act *probs, const struct act *dprobs,

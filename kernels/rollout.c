@@ -1,11 +1,12 @@
 /* rollout: see rollout.h. */
 #include "kernels/rollout.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
-/* fused (n) takes one head more; first: it is the only one so far. */
+/* fused (n) takes one head more; first: it is the only one so far. NaN stays. */
 static void fuse_head(float *fused, const float *head, size_t n, enum head_fusion fusion,
                       bool first) {
     if (first)
@@ -15,10 +16,10 @@ static void fuse_head(float *fused, const float *head, size_t n, enum head_fusio
             fused[i] += head[i];
     else if (fusion == FUSE_MAX)
         for (size_t i = 0; i < n; i++)
-            fused[i] = head[i] > fused[i] ? head[i] : fused[i];
+            fused[i] = head[i] > fused[i] || isnan(head[i]) ? head[i] : fused[i];
     else
         for (size_t i = 0; i < n; i++)
-            fused[i] = head[i] < fused[i] ? head[i] : fused[i];
+            fused[i] = head[i] < fused[i] || isnan(head[i]) ? head[i] : fused[i];
 }
 
 void rollout_fuse_row(const struct attention_shape *shape, const float *probs,
@@ -141,7 +142,7 @@ static void spread(double mass, int query, const float *p, const int *token, int
     for (int j = 0; j < keys; j++)
         if (token[j] >= 0) sum += (double)p[j];
     scale = a + (1 - a) * sum;
-    if (!(scale > 0)) { /* nothing is left of the row: the token keeps what it has */
+    if (scale <= 0) { /* nothing is left of the row: the token keeps what it has */
         next[query] += mass;
         return;
     }
@@ -221,6 +222,6 @@ bool rollout_map(const struct attention_shape *shape, const double *row, float *
     for (int i = 0; i < patches; i++)
         sum += row[i];
     for (int i = 0; i < patches; i++)
-        map[i] = sum > 0 ? (float)(row[i] / sum) : 0;
-    return sum > 0;
+        map[i] = sum <= 0 ? 0 : (float)(row[i] / sum);
+    return !(sum <= 0);
 }

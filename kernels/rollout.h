@@ -80,7 +80,7 @@ void rollout_start_patch(const struct attention_shape *shape, double y, double x
 
 /*
  * map (grid_h, grid_w) = the patches of row (T), divided by their sum: the prefix tokens' share is
- * left out. False when no patch has any.
+ * left out. False when no patch has any. What is not finite in the probabilities stays so to here.
  */
 bool rollout_map(const struct attention_shape *shape, const double *row, float *map);
 

@@ -384,11 +384,11 @@ refuse() {
     check "$*: exit 2" exits 2
     check "  it is said" err_has "$wanted"
 }
-refuse "option --class 10: no number, id or name of a class; the model has classes 0 to 9" --method gradient --class 10
+refuse "option --class: '10' is no number, id or name of a class; the model has classes 0 to 9; alone, top1 to top10 are" --method gradient --class 10
 refuse "class 3 is there twice" --method gradient --class cat,3
-refuse "option --class top11: no number" --method gradient --class top11
-refuse "option --class top0: no number" --method gradient --class top0
-refuse "option --class : no number" --method gradient --class ,
+refuse "option --class: 'top11' is no number" --method gradient --class top11
+refuse "option --class: 'top0' is no number" --method gradient --class top0
+refuse "option --class: '' is no number" --method gradient --class ,
 refuse "option --class is for --method gradient and --save html" --class 3
 refuse "option --residual is for --method rollout" --method gradient --residual 0.3
 refuse "option --query all is for --method raw" --method gradient --query all
@@ -397,6 +397,62 @@ refuse "the model has layers 0 to 5" --method gradient --start-layer 6
 refuse "--save stats is for --method rollout and raw" --method gradient --save stats
 refuse "option --class top: the model has no classes" --method gradient -m "$ref/vit_none.h5"
 check "nothing of them is written" [ ! -e no ]
+
+# ---- names and files -------------------------------------------------------------------------------
+
+long=$(printf '%0250d' 0)
+mkdir long
+cp cat.ppm "long/$long.ppm"
+cp dog.ppm "long/${long%0}1.ppm"
+cp dog.ppm long/short.ppm
+bare -q -o cut --save npy,overlay long
+check "names too long for a suffix: exit 0" exits 0
+check "  all have files" eval '[ "$(ls cut | wc -l)" = 6 ]'
+check "  cut, with their numbers" cmp cut/${long:0:169}-1.rollout.npy maps/new/dog.rollout.npy
+
+mkdir over
+cp cat.ppm over/x.ppm
+cp dog.ppm over/x.rollout.npy
+cp dog.ppm over/x.rollout.overlay.png
+cp dog.ppm over/x.rollout.h5
+ln -s ../cat.ppm over/x.rollout.csv
+for kind in npy overlay h5; do
+    file=x.rollout.$kind
+    [ $kind = overlay ] && file=$file.png
+    bare -q -o over --save $kind over/x.ppm over/$file
+    check "--save $kind over an input: exit 2" exits 2
+    check "  it is said" err_has "over/$file: is an input, and would be overwritten"
+    check "  the input is as it was" cmp over/$file dog.ppm
+done
+bare -q -o over --save csv over/x.ppm cat.ppm
+check "--save csv over an input by a link: exit 2" exits 2
+check "  the input is as it was" cmp cat.ppm may/cat.ppm
+last="vitrine classify --overlay over over/x.ppm over/x.rollout.overlay.png"
+"$bin" classify -q --overlay over over/x.ppm over/x.rollout.overlay.png >out 2>err
+rc=$?
+check "classify --overlay over an input: exit 2" exits 2
+check "  the input is as it was" cmp over/x.rollout.overlay.png dog.ppm
+
+if [ -c /dev/full ]; then
+    for option in "--mass 0.5" --faithfulness; do
+        last="vitrine attention $option >/dev/full"
+        "$bin" attention -q -o full $option cat.ppm >/dev/full 2>err
+        rc=$?
+        check "$option on a full disk: exit 1" exits 1
+        check "  it is said" err_has "stdout: the results could not be written: No space left on device"
+    done
+fi
+for kind in npy csv overlay stats; do
+    last="vitrine attention --save $kind, files of 512 bytes at most"
+    mkdir small
+    (ulimit -f 1 && "$bin" attention -q -o small -m swin-cifar10 --method raw --save $kind --query 20,9 cat.ppm) >out 2>err
+    rc=$?
+    check "--save $kind, larger than a file may be: exit 1" exits 1
+    check "  the reason is said" err_has "File too large"
+    check "  nothing is left of it" files small ""
+    rm -r small
+done
+refuse "option --mass: got '0', want a number from 1e-06 to 1" --mass 0
 
 # ---- the page --------------------------------------------------------------------------------------
 # What it shows is looked at in inspector.sh.
@@ -423,6 +479,11 @@ if "$bin" --version | grep -q stb_image; then
     bare -q -o html4 -m "$ref/vit_map.h5" --save html,npy cat.ppm
     check "a page of a head that attends itself: exit 0" exits 0
     check "  the same rollout" cmp html4/cat.rollout.npy map.npy
+    many=(cat.ppm dog.ppm may june cat.ppm dog.ppm may june)
+    bare -q -o html7 -b 1 --method gradient --class top2 --save html,npy "${many[@]}"
+    bare -q -o html8 -b 16 --method gradient --class top2 --save html,npy "${many[@]}"
+    check "a page of gradients, more pictures of a pass than classes: exit 0" exits 0
+    check "  what it is one by one" diff -r html7 html8
     cp cat.ppm index.html
     bare -o . --save html ./index.html
     check "a page over an input: exit 2" exits 2

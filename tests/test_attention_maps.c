@@ -335,8 +335,34 @@ static void test_gradient_swin(void **state) {
     subject_close(&t);
 }
 
+/* The class reads the class token alone: in the last layer no patch's attention speaks for it. */
+static void test_gradient_empty(void **state) {
+    const float logits[16] = {0};
+    struct attention_options options = {.method = ATTENTION_GRADIENT, .classes = "3"};
+    struct attention_array array;
+    struct subject t;
+    (void)state;
+    subject_open(&t, "vit_token");
+    const int h = t.model.preprocess.height, w = t.model.preprocess.width;
+    const struct pipeline_item item = {
+        .width = w, .height = h, .placement = {.resized_w = w, .resized_h = h}};
+    options.backward = &t.model;
+    options.focus.query = QUERY_PIXEL;
+    options.start_layer = t.model.depth - 1;
+    for (int empty = 0; empty < 2; empty++) {
+        options.empty = empty;
+        demand(attention_open(&t.maps, &t.model, &options));
+        demand(attention_relevance(&t.maps, &item, t.pixels, logits));
+        assert_int_equal(attention_compute(&t.maps, 0, 0, &array), empty ? ST_OK : ST_FORMAT);
+        for (size_t i = 0; empty && i < attention_array_elements(&array); i++)
+            assert_true(array.values[i] == 0);
+        attention_release(&t.maps);
+    }
+    subject_close(&t);
+}
+
 int main(void) {
-    struct CMUnitTest tests[COUNT_OF(names) + 8];
+    struct CMUnitTest tests[COUNT_OF(names) + 9];
     size_t count = 0;
     int failed;
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -348,6 +374,7 @@ int main(void) {
     tests[count++] = row_test("gradient", "mean", test_gradient, "vit_gap_norm");
     tests[count++] = row_test("gradient", "an attention pool", test_gradient, "vit_map");
     tests[count++] = row_test("gradient", "a Swin", test_gradient_swin, NULL);
+    tests[count++] = row_test("gradient", "nothing speaks", test_gradient_empty, NULL);
     failed = _cmocka_run_group_tests("attention_maps", tests, count, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         mem_free((void *)(uintptr_t)tests[i].name);

@@ -416,6 +416,38 @@ static void test_ends(void **state) {
     assert_false(rollout_map(&shape, row, map));
 }
 
+/* A probability that is no number, of any head, is in the map: not another map in its place. */
+static void test_not_finite(void **state) {
+    static const enum head_fusion fusions[] = {FUSE_MEAN, FUSE_MAX, FUSE_MIN};
+    const struct attention_shape shape = attention_shape_full(3, 1, 2, 3);
+    const float bad[] = {NAN, INFINITY};
+    (void)state;
+    for (int variant = 0; variant < 3 * 3 * 2 * 2 * 2; variant++) {
+        const enum head_fusion fusion = fusions[variant % 3];
+        const int head = variant / 3 % 3;
+        const struct rollout_rule rule = {
+            .residual = 0.5, .discard = variant / 9 % 2 ? 0.5 : 0, .relevance = variant / 18 % 2};
+        float probs[3 * 49], fused[49], map[6];
+        struct rollout_step step = {.shape = shape, .fused = fused};
+        struct rollout_work work;
+        double row[7];
+        bool finite = true;
+        if (variant / 36 && fusion == FUSE_MIN) continue; // the smallest is a number
+        for (int i = 0; i < 3 * 49; i++)
+            probs[i] = 1 / 7.f;
+        probs[head * 49 + 3 * 7 + 2] = bad[variant / 36];
+        rollout_fuse(&shape, probs, fusion, NULL, 0, fused);
+        demand(rollout_work_init(&work, &step, 1));
+        rollout_start_mean(&shape, row);
+        rollout_walk(&step, 1, &rule, &work, row);
+        assert_true(rollout_map(&shape, row, map));
+        for (int i = 0; i < 6; i++)
+            finite = finite && isfinite(map[i]);
+        assert_false(finite);
+        rollout_work_release(&work);
+    }
+}
+
 int main(void) {
     static const char *const names[] = {
         "swin_v1",         "swin_v1_padded", "swin_v1_rectangle", "swin_v1_narrow",
@@ -423,7 +455,7 @@ int main(void) {
         "swin_v1_extreme", "swin_v2",        "swin_v2_padded",    "swin_v2_odd",
         "swin_v2_small",   "vit_token",      "vit_distilled",     "vit_gap_norm",
         "vit_reg4_gap",    "vit_rectangle",  "vit_beit",          "vit_map"};
-    struct CMUnitTest tests[COUNT_OF(names) + 4];
+    struct CMUnitTest tests[COUNT_OF(names) + 5];
     size_t count = 0;
     int failed;
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -432,6 +464,7 @@ int main(void) {
     tests[count++] = row_test("property", "A = I", test_identity, NULL);
     tests[count++] = row_test("rule", "discard", test_discard, NULL);
     tests[count++] = row_test("rule", "heads and ends", test_ends, NULL);
+    tests[count++] = row_test("rule", "no number", test_not_finite, NULL);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         mem_free((void *)(uintptr_t)tests[i].name);

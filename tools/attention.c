@@ -335,7 +335,7 @@ enum status attention_place(struct attention_maps *a, int i, const struct pipeli
     double down, across;
     a->point[i][0] = a->point[i][1] = 0;
     if (a->options.focus.query != QUERY_PIXEL) return ST_OK;
-    if (x >= item->width || y >= item->height)
+    if (x + 0.5 >= item->width || y + 0.5 >= item->height)
         return fail(ST_USAGE, "it has no pixel %g,%g: it is %d wide and %d high", x, y, item->width,
                     item->height);
     across = (x + 0.5) * place->resized_w / item->width - place->x;
@@ -380,10 +380,10 @@ static enum status compute_rollout(struct attention_maps *a, int i) {
     walk(a, i, &rule, a->row);
     if (is_gradient(a) && !uses_pool(a)) { // the pool's own row is relevance already
         walk(a, -1, &rule, a->carried);
-        for (int t = 0; t < a->most; t++)
-            a->row[t] = a->row[t] > a->carried[t] ? a->row[t] - a->carried[t] : 0;
+        for (int t = 0; t < a->most; t++) // NaN stays
+            a->row[t] = a->row[t] <= a->carried[t] ? 0 : a->row[t] - a->carried[t];
     }
-    if (rollout_map(&a->steps[0].shape, a->row, a->out)) return ST_OK;
+    if (rollout_map(&a->steps[0].shape, a->row, a->out) || o->empty) return ST_OK;
     if (is_gradient(a))
         return fail(ST_FORMAT, "no attention to its patches speaks for class %d", a->class[i]);
     return fail(ST_FORMAT, "the rollout leaves nothing on its patches");

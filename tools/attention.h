@@ -58,6 +58,7 @@ struct attention_options {
     /* Not a user's: */
     struct model *backward; /* gradient: the model on a CPU, opened with model_options.backward */
     bool whole; /* the pass is shared with who wants all queries: no layer's rows may be left out */
+    bool empty; /* gradient: a map that no attention speaks for is zeros, not an error */
     bool slots; /* QUERY_ALL: keys are the slots of a query's window, not the whole map's tokens */
 };
 struct attention_options attention_defaults(void);

@@ -59,6 +59,7 @@ static enum status save_array(const struct attention_file *file, int n) {
     path = str_format("%s%s%s.npy", file->stem, array.name[0] ? "." : "", array.name);
     if (!path) return ST_NOMEM;
     st = output_open(&out, path);
+    out.whole = true;
     if (st == ST_OK) {
         arrays_npy_header(out.file, 4 - array.lead, array.dims + array.lead);
         fwrite(array.values, sizeof *array.values, attention_array_elements(&array), out.file);
@@ -162,6 +163,7 @@ static enum status save_csv(const struct attention_file *file) {
     char *path = str_format("%s.csv", file->stem);
     struct output out = {0};
     enum status st = path ? output_open(&out, path) : ST_NOMEM;
+    out.whole = true;
     if (st == ST_OK) st = write_csv(file, out.file);
     st = output_close(&out, st);
     mem_free(path);

@@ -43,7 +43,7 @@ static void take(void *context, const struct captured *got) {
 static enum status open_capture(struct attention_page *page) {
     const struct attention_maps *all[] = {page->maps, &page->rows, &page->rollout};
     const struct model *model = page->maps->model;
-    const size_t logits = (size_t)page->maps->batch * (size_t)model->classes;
+    const size_t logits = (size_t)model->batch * (size_t)model->classes;
     page->wanted = mem_zalloc((size_t)page->maps->depth, sizeof *page->wanted);
     if (model->classes) page->logits = mem_zalloc(logits, sizeof *page->logits);
     if (!page->wanted || (model->classes && !page->logits)) return ST_NOMEM;
@@ -70,6 +70,7 @@ static enum status open_all(struct attention_page *page) {
     if (!has_gradient(page->maps) && (model->classes || options.classes)) {
         if (!options.classes) options.classes = model->classes > 1 ? "top2" : "top";
         options.method = ATTENTION_GRADIENT;
+        options.empty = true;
         TRY(attention_open(&page->classes, model, &options));
     }
     options.method = ATTENTION_RAW;
@@ -229,27 +230,41 @@ static enum status name_map(struct sheet *sheet, int i, int class) {
     return sheet->map_names[i] ? ST_OK : ST_NOMEM;
 }
 
-/* The rollout, and a map for each class. */
+/* One map more, named already. */
+static enum status put_map(struct sheet *sheet, const struct attention_array *array) {
+    const size_t bytes = attention_array_elements(array) * sizeof *array->values;
+    const int i = sheet->map_count++;
+    struct inspector_map *map = &sheet->maps[i];
+    sheet->values[i] = mem_zalloc(bytes, 1);
+    if (!sheet->values[i]) return ST_NOMEM;
+    memcpy(sheet->values[i], array->values, bytes);
+    map->name = sheet->map_names[i];
+    map->values = sheet->values[i];
+    map->place = place_of(sheet->file, -1, (int)array->dims[2], (int)array->dims[3]);
+    return ST_OK;
+}
+
+static bool all_zero(const struct attention_array *array) {
+    const size_t count = attention_array_elements(array);
+    for (size_t i = 0; i < count; i++)
+        if (array->values[i] != 0) return false;
+    return true;
+}
+
+/* The rollout, and a map for each class that any attention speaks for. */
 static enum status fill_maps(struct sheet *sheet) {
     const struct attention_file *file = sheet->file;
-    struct attention_page *page = file->page;
-    struct attention_maps *classes = classes_of(page);
-    const int n = classes->model ? attention_arrays(classes) : 0;
+    struct attention_maps *classes = classes_of(file->page);
+    struct attention_array array;
     sheet->map_names[0] = str_copy("rollout");
     if (!sheet->map_names[0]) return ST_NOMEM;
-    for (int i = 0; i <= n; i++, sheet->map_count++) {
-        struct inspector_map *map = &sheet->maps[i];
-        struct attention_array array;
-        size_t bytes;
-        TRY(attention_compute(i ? classes : rollout_of(page), file->image, i ? i - 1 : 0, &array));
-        if (i) TRY(name_map(sheet, i, array.class));
-        bytes = attention_array_elements(&array) * sizeof *sheet->values[i];
-        sheet->values[i] = mem_zalloc(bytes, 1);
-        if (!sheet->values[i]) return ST_NOMEM;
-        memcpy(sheet->values[i], array.values, bytes);
-        map->name = sheet->map_names[i];
-        map->values = sheet->values[i];
-        map->place = place_of(file, -1, (int)array.dims[2], (int)array.dims[3]);
+    TRY(attention_compute(rollout_of(file->page), file->image, 0, &array));
+    TRY(put_map(sheet, &array));
+    for (int n = 0; classes->model && n < attention_arrays(classes); n++) {
+        TRY(attention_compute(classes, file->image, n, &array));
+        if (all_zero(&array)) continue;
+        TRY(name_map(sheet, sheet->map_count, array.class));
+        TRY(put_map(sheet, &array));
     }
     return ST_OK;
 }

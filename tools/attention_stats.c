@@ -246,6 +246,7 @@ enum status attention_stats_save(const struct attention_file *file) {
     struct output out = {0};
     struct tally tally = {0};
     enum status st = path ? output_open(&out, path) : ST_NOMEM;
+    out.whole = true;
     if (st == ST_OK) st = put_image(file, out.file, &tally);
     st = output_close(&out, st);
     mem_free(path);

@@ -14,7 +14,7 @@ struct class_list {
 
 /*
  * Numbers from 0, ids or names with commas between; or a name with a comma in it, alone. ST_USAGE
- * says what of the text the model has not.
+ * says what of the text the model has not, or has twice.
  */
 enum status class_list_find(const char *text, const struct model *model,
                             struct class_list *out) MUST_CHECK;

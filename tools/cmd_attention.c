@@ -28,7 +28,8 @@ struct command {
     unsigned kinds; /* attention_kinds; 0 = the method's default */
     struct attention_look look;
     const char *folder;
-    char text[800]; /* attention_options_text */
+    struct output output; /* stdout: frames and areas */
+    char text[800];       /* attention_options_text */
     struct inputs inputs;
     struct output_names names;
     struct devices devices;
@@ -120,9 +121,11 @@ static const struct cli_option rows[] = {
      .help = "of the map over the picture"},
     {0, "upsampling", "bicubic|nearest", CLI_CUSTOM, FIELD(look.filter), .parse = parse_filter,
      .show = show_filter, .help = "of the map's cells to pixels"},
-    {0, "mass", "F", CLI_DOUBLE, FIELD(look.mass), .lo = 0, .hi = 1, .unset = "no mask",
+    {0, "mass", "F", CLI_DOUBLE, FIELD(look.mass), .lo = 1e-6, .hi = 1,
+     .unset = "no mask; of --save mask 0.6",
      .help = "saves mask too: the fewest cells that hold this share of the map,\n"
-             "and their frame, which goes to stdout as well: path x0 y0 x1 y1 cells"},
+             "and their frame, which goes to stdout as well: path x0 y0 x1 y1\n"
+             "cells, behind the path a gradient's class, a raw map's layer and head"},
     {0, "faithfulness", NULL, CLI_FLAG, FIELD(measures),
      .help = "not of raw: saves NAME.rollout.faithfulness.png: how the class's\n"
              "probability falls as patches are blurred in the map's order\n"
@@ -321,7 +324,8 @@ static enum status save_batch(struct command *c, const struct pipeline_batch *ba
 static enum status on_batch(void *context, const struct pipeline_batch *batch) {
     struct command *c = context;
     const enum status st = save_batch(c, batch), written = picture_queue_write(&c->pictures);
-    return written != ST_OK ? written : st;
+    if (written != ST_OK || st != ST_OK) return written != ST_OK ? written : st;
+    return output_flush(&c->output);
 }
 
 static enum status run_all(struct command *c) {
@@ -350,8 +354,10 @@ int cmd_attention(int argc, char **argv) {
     enum status st;
     int code = parse(argc, argv, &c, &args);
     if (code != CLI_GO) return code;
-    st = choose_kinds(&c);
+    st = output_open(&c.output, NULL);
+    if (st == ST_OK) st = choose_kinds(&c);
     if (st == ST_OK) st = inputs_open(&c.inputs, args.items, args.count);
+    if (st == ST_OK) st = run_spare_inputs(&c.run, &c.inputs);
     if (st == ST_OK) st = output_names_open(&c.inputs, &c.names);
     if (st == ST_OK) st = open_model(&c);
     if (st == ST_OK) st = open_folder(&c);

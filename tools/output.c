@@ -18,6 +18,53 @@ static enum status failed(const struct output *out, const char *what, int error)
     return fail(ST_IO, "%s: %s: %s", out->shown, what, strerror(error));
 }
 
+/* ---- files that are spared ------------------------------------------------------------------- */
+
+struct file_id {
+    dev_t device;
+    ino_t number;
+};
+
+static struct {
+    struct file_id *ids; /* (capacity), sorted where `sorted` */
+    size_t count, capacity;
+    bool sorted;
+} spared;
+
+static int by_id(const void *left, const void *right) {
+    const struct file_id *a = left, *b = right;
+    if (a->device != b->device) return a->device < b->device ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+enum status output_spare(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return ST_OK;
+    if (spared.count == spared.capacity) {
+        const size_t capacity = spared.capacity ? 2 * spared.capacity : 64;
+        struct file_id *ids = mem_zalloc(capacity, sizeof *ids);
+        if (!ids) return ST_NOMEM;
+        if (spared.count) memcpy(ids, spared.ids, spared.count * sizeof *ids);
+        mem_free(spared.ids);
+        spared.ids = ids;
+        spared.capacity = capacity;
+    }
+    spared.ids[spared.count++] = (struct file_id){info.st_dev, info.st_ino};
+    spared.sorted = false;
+    return ST_OK;
+}
+
+static enum status check_spared(const char *path, const struct stat *info) {
+    const struct file_id id = {info->st_dev, info->st_ino};
+    if (!spared.count) return ST_OK;
+    if (!spared.sorted) qsort(spared.ids, spared.count, sizeof *spared.ids, by_id);
+    spared.sorted = true;
+    if (!bsearch(&id, spared.ids, spared.count, sizeof *spared.ids, by_id)) return ST_OK;
+    return fail(ST_USAGE, "%s: is an input, and would be overwritten", path);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
 enum status output_open(struct output *out, const char *path) {
     char target[PATH_MAX];
     struct stat info;
@@ -32,6 +79,7 @@ enum status output_open(struct output *out, const char *path) {
         out->file = fopen(path, "w");
         return out->file ? ST_OK : failed(out, "cannot be written", errno);
     }
+    if (exists) TRY(check_spared(path, &info));
     /* A link stays a link: the file behind it is the one replaced. */
     out->path = str_copy(exists && realpath(path, target) ? target : path);
     out->part = out->path ? str_format("%s.%ld.part", out->path, (long)getpid()) : NULL;
@@ -50,10 +98,12 @@ enum status output_open(struct output *out, const char *path) {
 }
 
 enum status output_flush(struct output *out) {
-    if (out->part) temporary_forget(out->part);
+    const int earlier = ferror(out->file) ? errno : 0; /* of the write that failed */
+    if (out->part && !out->whole) temporary_forget(out->part);
     errno = 0;
     if (fflush(out->file) == 0 && !ferror(out->file)) return ST_OK;
-    return failed(out, "the results could not be written", errno ? errno : EIO);
+    if (!errno) errno = earlier ? earlier : EIO;
+    return failed(out, "the results could not be written", errno);
 }
 
 /* The sentence of a run that could not finish, and where its results so far are. */
@@ -61,7 +111,7 @@ static enum status keep_part(struct output *out, enum status done) {
     struct stat info;
     char why[1024];
     size_t length = strlen(fail_message());
-    if (stat(out->part, &info) != 0 || info.st_size == 0) {
+    if (out->whole || stat(out->part, &info) != 0 || info.st_size == 0) {
         unlink(out->part);
         return done;
     }
@@ -75,12 +125,12 @@ enum status output_close(struct output *out, enum status done) {
     enum status st = done;
     if (!out->file) return done;
     if (st == ST_OK) st = output_flush(out);
-    if (out->part) temporary_forget(out->part);
     if (out->file != stdout && fclose(out->file) != 0 && st == ST_OK)
         st = failed(out, "the results could not be written", errno);
     if (out->part && st == ST_OK && rename(out->part, out->path) != 0)
         st = failed(out, "could not be given its name", errno);
     if (out->part && st != ST_OK) st = keep_part(out, st);
+    if (out->part) temporary_forget(out->part);
     mem_free(out->path);
     mem_free(out->part);
     memset(out, 0, sizeof *out);
@@ -102,8 +152,11 @@ enum status output_check_regular(const char *path) {
     struct stat info;
     if (strcmp(path, "-") == 0)
         return fail(ST_USAGE, "option --output: HDF5 cannot be written to stdout, want a file");
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return fail(ST_USAGE, "option --output: %s is no regular file; HDF5 needs one", path);
+    if (stat(path, &info) == 0) {
+        if (!S_ISREG(info.st_mode))
+            return fail(ST_USAGE, "option --output: %s is no regular file; HDF5 needs one", path);
+        TRY(check_spared(path, &info));
+    }
     return check_folder(path);
 }
 

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of 255 bytes, so that ".gradient.overlay.layer23.head11.png.1234567.part" has room behind it. */
+enum { LONGEST_NAME = 190 };
+
 struct named {
     char *path, *name;
     size_t number;
@@ -29,8 +32,20 @@ static bool part_before(const char *path, const char **begin, const char **end) 
     return false;
 }
 
+/* The same, no longer than LONGEST_NAME and between two characters of UTF-8. */
+static char *cut(char *name, size_t number) {
+    char *shorter;
+    int length = LONGEST_NAME - 21; // behind it "-18446744073709551615"
+    if (!name || strlen(name) <= LONGEST_NAME) return name;
+    while (length > 1 && (name[length] & 0xc0) == 0x80)
+        length--;
+    shorter = str_format("%.*s-%zu", length, name, number);
+    mem_free(name);
+    return shorter;
+}
+
 /* The name at a level: folders in front as long as there are any, then the suffix, the number. */
-static char *name_at(const struct named *entry) {
+static char *whole_name(const struct named *entry) {
     const char *path = strcmp(entry->path, "-") == 0 ? "stdin" : entry->path;
     const char *end = path + strlen(path), *begin = part_begin(path, end);
     const char *dot = strrchr(begin, '.');
@@ -48,6 +63,10 @@ static char *name_at(const struct named *entry) {
                        : str_format("%s%s", name, last_end);
     mem_free(name);
     return longer;
+}
+
+static char *name_at(const struct named *entry) {
+    return cut(whole_name(entry), entry->number);
 }
 
 static int by_name(const void *a, const void *b) {

@@ -1,7 +1,8 @@
 /*
  * output_names: what the files made of each input are called: its name without folders and suffix.
  * Inputs of the same name keep their folder's name in front ("may_cat", "june_cat"), more folders
- * where that is not enough, at last their suffix and number.
+ * where that is not enough, at last their suffix and number. A name too long to put a suffix behind
+ * is cut, and its number stands behind it.
  */
 #ifndef TOOLS_OUTPUT_NAMES_H
 #define TOOLS_OUTPUT_NAMES_H

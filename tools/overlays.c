@@ -9,6 +9,7 @@ static enum status open_all(struct overlays *o, const struct run_options *run,
     char *path = str_copy(o->folder);
     enum status st = path ? output_make_folders(path) : ST_NOMEM;
     mem_free(path);
+    if (st == ST_OK) st = run_spare_inputs(run, inputs);
     if (st == ST_OK) st = output_names_open(inputs, &o->names);
     if (st == ST_OK) st = picture_queue_open(&o->pictures, run_threads(run));
     return st == ST_OK ? attention_open(&o->maps, model, &options) : st;

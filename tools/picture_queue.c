@@ -62,6 +62,7 @@ static enum status write_file(const struct picture_job *job) {
     enum status st = job->status;
     if (st != ST_OK) return job->error ? fail(st, "%s: %s", job->path, job->error) : st;
     TRY(output_open(&out, job->path));
+    out.whole = true;
     fwrite(job->png.bytes, 1, job->png.size, out.file);
     return output_close(&out, ST_OK);
 }

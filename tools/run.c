@@ -288,3 +288,15 @@ enum status run_check_output(const struct run_options *run, const char *output,
     }
     return st;
 }
+
+enum status run_spare_inputs(const struct run_options *run, const struct inputs *inputs) {
+    TRY(output_spare(run->model));
+    for (size_t i = 0; i < inputs->count; i++) {
+        const char *error;
+        char *path = inputs_path(inputs, i, &error);
+        const enum status st = path ? output_spare(path) : ST_NOMEM;
+        mem_free(path);
+        TRY(st);
+    }
+    return ST_OK;
+}

@@ -89,6 +89,9 @@ bool run_next_input(void *inputs, struct pipeline_item *item);
 enum status run_check_output(const struct run_options *run, const char *output,
                              const struct inputs *inputs) MUST_CHECK;
 
+/* output_spare of them all: for a run whose outputs get their names as it goes. */
+enum status run_spare_inputs(const struct run_options *run, const struct inputs *inputs) MUST_CHECK;
+
 /*
  * "12 images, 1 failed, 0.35 s, 34.5 images/s" on stderr unless -q, without a rate when none was
  * good; with -v where the time went.
