@@ -304,8 +304,13 @@ static enum status mma(const struct attention_call &a, int batch, void *stream) 
                   (size_t)plan.bytes, stream, a, plan);
 }
 
+/*
+ * attention_mma has no register left for the greatest scores: ptxas would spill, on sm_80 or on
+ * sm_120. They come from a pass of the plain kernel in front of it.
+ */
 template <class T>
 static enum status halves(const struct attention_call &a, int batch, void *stream) {
+    if (a.greatest != NULL && a.dim <= 128) TRY(plain<T>(a, batch, stream));
     if (a.dim <= 32) return mma<T, 32>(a, batch, stream);
     if (a.dim <= 64) return mma<T, 64>(a, batch, stream);
     if (a.dim <= 80) return mma<T, 80>(a, batch, stream);

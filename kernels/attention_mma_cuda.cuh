@@ -295,10 +295,7 @@ DEVICE void store_scores(const float s[PARTS][4], const struct attention_call &a
     }
 }
 
-/*
- * This thread's scores to probabilities; 0 for what is not seen, and in padding's rows. The
- * greatest to where it is wanted.
- */
+/* This thread's scores to probabilities; 0 for what is not seen, and in padding's rows. */
 template <class T>
 DEVICE void finish_probs(const struct attention_call &a, const struct mma_head<T> &h,
                          const struct mma_rows &rows, const float inverse[2]) {
@@ -309,8 +306,6 @@ DEVICE void finish_probs(const struct attention_call &a, const struct mma_head<T
         if (query >= a.pattern.queries || MUTANT(PROBS_ROW, false, !real)) continue;
         float *row = h.at.probs + (size_t)query * a.pattern.keys;
         float offset = rows.offset[i] == -INFINITY ? 0.0f : rows.offset[i];
-        if (h.at.greatest != NULL && column == 0)
-            h.at.greatest[query] = real ? rows.offset[i] / MUTANT(GREATEST, LOG2E, 1.0f) : 0.0f;
         NO_UNROLL for (int j = column; j < a.pattern.keys; j += j % 2 ? 7 : 1) {
             bool seen = real && sees(a.pattern, h.at.keys, query, j);
             row[j] = seen ? ex2_approx(fmaf(row[j], LOG2E, -offset)) * inverse[i] : 0.0f;
