@@ -74,8 +74,8 @@ struct capture_room {
     struct arena arena; /* the device's */
     struct act region;  /* (B, W*H*queries, keys) of the largest layer */
     struct act scores;  /* (B, W*H*queries, 1) of the layer with the most rows; or data NULL */
-    float *host;        /* the same, where the device's memory is not the host's */
-    float *host_scores; /* behind it */
+    float *host;        /* region's, where the device's memory is not the host's */
+    float *host_scores; /* scores', behind it */
 };
 
 /*

@@ -1,11 +1,11 @@
 /*
  * ops: the seam between the models and the devices.
  *
- * vit/ and swin/ are written against this file alone. An activation is a view `struct act` of a
- * device's memory, opaque to the models (fp32 on the CPU; fp16, bf16 or fp32 on a GPU). Ops take
- * any size, never allocate, never print and never synchronise. The first error sticks: later ops do
- * nothing, backend_sync returns it with the op's name. Shapes are checked here, once for all
- * backends.
+ * vit/ and swin/ are written against this file alone, and for gradients backward.h. An activation
+ * is a view `struct act` of a device's memory, opaque to the models (fp32 on the CPU; fp16, bf16 or
+ * fp32 on a GPU). Ops take any size, never allocate, never print and never synchronise. The first
+ * error sticks: later ops do nothing, backend_sync returns it with the op's name. Shapes are
+ * checked here, once for all backends.
  *
  * Life cycle of a model on a backend:
  *

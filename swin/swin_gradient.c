@@ -88,9 +88,11 @@ static enum status open_workspace(struct swin_gradient *g) {
 
 enum status swin_gradient_open(struct swin_gradient *out, struct swin *swin, int classes) {
     enum status st;
-    *out = (struct swin_gradient){.swin = swin, .classes = classes};
+    *out = (struct swin_gradient){0};
     if (!swin->head) return fail(ST_USAGE, "the model has no classes");
     if (backend_is_gpu(swin->backend)) return fail(ST_DEVICE, "gradients are for the CPU alone");
+    out->swin = swin;
+    out->classes = classes;
     st = open_workspace(out);
     if (st != ST_OK) swin_gradient_release(out);
     return st;

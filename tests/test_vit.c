@@ -48,6 +48,7 @@ static const struct golden_row {
     {"beit_shared", "one bias table for all blocks; the class token alone in the last"},
     {"beit_rectangle", "a bias over 3x7 patches, head width 12"},
     {"beit_resized", "bias tables stored for 4x4, run at 6x5"},
+    {"swiglu", "SwiGLU, and a head"},
     {"relpos", "a bias without prefix tokens over 5x4 patches, no qkv bias"},
 };
 

@@ -59,9 +59,11 @@ static enum status open_workspace(struct vit_gradient *g) {
 
 enum status vit_gradient_open(struct vit_gradient *out, struct vit *vit, int classes) {
     enum status st;
-    *out = (struct vit_gradient){.vit = vit, .classes = classes};
+    *out = (struct vit_gradient){0};
     if (!vit->head) return fail(ST_USAGE, "the model has no classes");
     if (backend_is_gpu(vit->backend)) return fail(ST_DEVICE, "gradients are for the CPU alone");
+    out->vit = vit;
+    out->classes = classes;
     st = open_workspace(out);
     if (st != ST_OK) vit_gradient_release(out);
     return st;

@@ -71,6 +71,7 @@ MODELS = {
     "beit_rectangle": dict(kind="beit", img_size=(24, 56), embed_dim=36, num_heads=3),
     "beit_resized": dict(kind="beit", run_size=(48, 40)),
     "relpos": dict(kind="relpos", img_size=(40, 32)),
+    "swiglu": dict(swiglu=True, mlp_ratio=3.0),
 }
 
 
